@@ -73,13 +73,17 @@ def simulate(args: argparse.Namespace) -> None:
     machine = this_machine()
     if args.machine is not None:
         machine = replace(machine, **json.loads(args.machine.read_text()))
+    elsewhere = None
+    if args.operators is not None:
+        operators = json.loads(args.operators.read_text())["operators"]
+        elsewhere = {op["name"]: op["seconds"] for op in operators}
     found: dict[str, dict[int, forecast.Forecast]] = {}
     for model in args.models:
         found[model] = {}
         for workers in worker_counts(args.simulate):
             print(f"{model} on {workers}", file=sys.stderr)
             found[model][workers] = forecast.forecast(
-                model, workers, machine, here=args.machine is None
+                model, workers, machine, here=args.machine is None, elsewhere=elsewhere
             )
             command.write(args.json, machine=asdict(machine), simulated=found)
     print(forecast.table(found))
@@ -98,6 +102,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         type=Path,
         metavar="FILE",
         help="JSON of what another machine's cores share, as in the file of --simulate --json",
+    )
+    parser.add_argument(
+        "--operators",
+        type=Path,
+        metavar="FILE",
+        help="a schedule of the network that was searched there, which has the operators' seconds",
     )
     command.add_limits(parser)
     args = parser.parse_args(arguments)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import markdown
@@ -54,7 +54,14 @@ class _OnPaper(LocalRunner):
         self.machine = runners.Machine("a machine on paper", None, cores)
 
 
-def forecast(model: str, workers: int, machine: Machine, *, here: bool = True) -> Forecast:
+def forecast(
+    model: str,
+    workers: int,
+    machine: Machine,
+    *,
+    here: bool = True,
+    elsewhere: Mapping[str, float] | None = None,
+) -> Forecast:
     """Compile a network of the zoo for so many workers, and tell its latency.
 
     Parameters
@@ -65,6 +72,8 @@ def forecast(model: str, workers: int, machine: Machine, *, here: bool = True) -
     here : bool
         Whether that is this machine. If it has the cores, kernels are then chosen by its own
         balance of arithmetic and memory, not by a typical one, and the network is measured, too.
+    elsewhere : mapping of str to float, optional
+        The seconds of operators, by name, on one core of the machine, if it is another one.
     """
     here = here and workers <= available_cores()
     scheduler = Scheduler.prepare(
@@ -74,13 +83,25 @@ def forecast(model: str, workers: int, machine: Machine, *, here: bool = True) -
         options=Options(strategies=("concurrent",)),  # what merges operators was not recorded
         runner=LocalRunner() if here else _OnPaper(workers),
     )
+    alone = _by_kernel(scheduler, elsewhere or {})
     schedules = {SEQUENTIAL: scheduler.unsearched()}
-    recorded = {SEQUENTIAL: record(scheduler, schedules[SEQUENTIAL])}
+    recorded = {SEQUENTIAL: record(scheduler, schedules[SEQUENTIAL], alone)}
     if workers > 1:
         found = searched(scheduler, recorded[SEQUENTIAL].kernel_seconds, machine)
-        schedules[FOUND], recorded[FOUND] = found, record(scheduler, found)
+        schedules[FOUND], recorded[FOUND] = found, record(scheduler, found, alone)
     simulated = {name: simulate(r.launches, machine) for name, r in recorded.items()}
     return Forecast(simulated, _measured(scheduler, schedules) if here else {})
+
+
+def _by_kernel(scheduler: Scheduler, seconds: Mapping[str, float]) -> dict[Hashable, float]:
+    """Return the seconds of the kernels of operators."""
+    operators = scheduler.graph.operators
+    made = scheduler.stage_builder.lowered.implementations
+    return {
+        i.kernel.key: seconds[op.name]
+        for op, i in zip(operators, made, strict=True)
+        if i is not None and seconds.get(op.name)
+    }
 
 
 def _nothing(_graph: OperatorGraph, candidates: list[Candidate]) -> list[float]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,11 +61,20 @@ class Recording:
     kernel_seconds: dict[Hashable, float]
 
 
-def record(scheduler: Scheduler, schedule: Schedule) -> Recording:
+def record(
+    scheduler: Scheduler, schedule: Schedule, elsewhere: Mapping[Hashable, float] | None = None
+) -> Recording:
     """Compile a network for its number of workers, and run it on one core.
 
     A thread that is alone computes the shares of all workers, level by level, so that nothing waits
     for anything. Each share is the fastest of several runs: others may use the machine.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    schedule : Schedule
+    elsewhere : mapping of kernel key to float, optional
+        What kernels take on one core of another machine, of which shares are then given.
     """
     assert isinstance(scheduler.backend, CpuBackend), "workers are those of a CPU"
     network = scheduler.network({"main": schedule})
@@ -78,12 +87,15 @@ def record(scheduler: Scheduler, schedule: Schedule) -> Recording:
     runs = [_moments(model, inputs) for _ in range(_RUNS)]
     moments = [np.min([run[n] for run in runs], axis=0) for n in range(len(library.recorders))]
     recorded = list(zip(library.recorders, moments, strict=True))
+    found = _by_kernel(recorded)
+    taken = {**found, **{key: s for key, s in (elsewhere or {}).items() if key in found}}
+    factors = {key: taken[key] / seconds if seconds else 1.0 for key, seconds in found.items()}
     launches = [
-        Launch(recorder.plan, _by_share(recorder, seconds),
+        Launch(recorder.plan, _by_share(recorder, seconds, factors),
                traffic_of(recorder.region, library.kernels), constants.num_bytes)
         for recorder, seconds in recorded
     ]  # fmt: skip
-    return Recording(launches, _by_kernel(recorded))
+    return Recording(launches, taken)
 
 
 def _moments(model: CompiledVariants, inputs: list[Any]) -> list[np.ndarray]:
@@ -93,11 +105,14 @@ def _moments(model: CompiledVariants, inputs: list[Any]) -> list[np.ndarray]:
     return [1e-9 * (pair[:, 1] - pair[:, 0]) for pair in pairs]
 
 
-def _by_share(recorder: Recorder, seconds: np.ndarray) -> np.ndarray:
+def _by_share(
+    recorder: Recorder, seconds: np.ndarray, factors: Mapping[Hashable, float]
+) -> np.ndarray:
     last = max(record.position for record in recorder.records)
     table = np.zeros((last + 1, recorder.workers))
     for entry, taken in zip(recorder.records, seconds, strict=True):
-        table[entry.position, entry.worker] += 0.0 if entry.empty else taken
+        key = entry.stage.implementations[entry.call].kernel.key
+        table[entry.position, entry.worker] += 0.0 if entry.empty else taken * factors[key]
     return table
 
 

@@ -94,6 +94,17 @@ def test_every_share_is_recorded_on_one_core(workers: int) -> None:
     assert total == pytest.approx(one.seconds.sum(), rel=0.3)  # empty shares count in one of them
 
 
+def test_kernels_of_another_machine() -> None:
+    scheduler = prepared(chain, 4, (1, 16, 12, 12))
+    schedule = scheduler.unsearched()
+    first, second = (i.kernel.key for i in scheduler.stage_builder.lowered.implementations if i)
+    found = record(scheduler, schedule, {first: 8.0, second: 4.0, "of another network": 1.0})
+    assert found.kernel_seconds == {first: 8.0, second: 4.0}
+    (one,) = found.launches
+    assert one.seconds[0].sum() == pytest.approx(8.0)
+    assert one.seconds.sum() == pytest.approx(12.0, rel=0.3)
+
+
 def test_what_moves_is_what_others_wrote() -> None:
     (alone,), (four,) = recorded(1).launches, recorded(4).launches
     assert alone.traffic.moved.sum() == 0

@@ -20,8 +20,8 @@ from typing import Any
 from gpu_phases.messages import Channel
 from gpu_phases.networks import arguments, arrays, complaint, relative_error, scheduler
 from gpu_phases.tensorrt import tensorrt_run
-from gpu_phases.torch_ways import torch_ways
 from tvm_ios.baselines.contenders import Peers
+from tvm_ios.baselines.gpu import QUICK_NAMES, gpu_peers
 from tvm_ios.compiler.compare import BARRIERS, GREEDY, SCHEDULED, SEQUENTIAL
 from tvm_ios.measure.model import Variants
 from tvm_ios.schedule import Schedule
@@ -80,7 +80,8 @@ class Contest:
 
     def _made_ready(self) -> Peers:
         args, inputs = self._args, arrays(self._inputs)
-        peers = torch_ways(args.network, inputs, args.device_id, args.precision)
+        model, where = f"zoo:{args.network}", (args.device_id, args.precision)
+        peers = gpu_peers(model, None, inputs, *where, names=QUICK_NAMES)
         try:
             run = tensorrt_run(args.network, inputs, args.device_id, args.precision)
             peers.ready["tensorrt"] = run

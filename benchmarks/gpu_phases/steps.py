@@ -165,7 +165,7 @@ def _checks(request: Request, networks: Sequence[str]) -> Iterator[Step]:
     yield Step(SELFTEST, CHECKS, _torchless("gpu_phases.selftest", *request.device), 130, 30)
     for network in networks:
         yield _answers(request, network, 130, 30)
-        command = _python("gpu_phases.torch_ways", network, *request.computed)
+        command = _python("gpu_phases.warm", network, *request.computed)
         name = f"warm-{network}{request.suffix}"
         yield Step(name, CHECKS, command, 130, 30, background=True)
 

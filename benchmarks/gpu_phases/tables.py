@@ -17,8 +17,8 @@ _ON_GPU = {  # by what JSON calls them
     "scheduled": "scheduled",
     "barriers": "barriers",
     "torch_eager": "PyTorch",
-    "torch_eager_graph": "PyTorch in a graph",
-    "torch_compile": "torch.compile",
+    "torch_cudnn": "PyTorch in a graph",
+    "torch_reduce_overhead": "torch.compile",
     "tensorrt": "TensorRT",
 }
 _ON_CPU = {

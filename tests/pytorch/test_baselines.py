@@ -12,7 +12,7 @@ import torch
 
 from support.cli import SHAPE, reference, save_branches
 from support.networks import assert_close
-from tvm_ios.baselines.gpu import NAMES, gpu_peers
+from tvm_ios.baselines.gpu import NAMES, QUICK_NAMES, gpu_peers
 from tvm_ios.baselines.torch_module import torch_module
 from tvm_ios.baselines.torch_runs import torch_runs
 from tvm_ios.frontend import zoo
@@ -28,10 +28,11 @@ def branches(tmp_path: Path) -> Path:
     return path
 
 
-def test_both_ways_compute_the_network(branches: Path) -> None:
-    peers = torch_runs(str(branches), None, [IMAGE], CPU, "fp32")
+@pytest.mark.parametrize("names", [NAMES, QUICK_NAMES])
+def test_all_ways_compute_the_network(names: tuple[str, ...], branches: Path) -> None:
+    peers = torch_runs(str(branches), None, [IMAGE], CPU, "fp32", names=names)
     assert peers.left_out == {}
-    assert set(peers.ready) == set(NAMES)
+    assert set(peers.ready) == set(names)
     for peer in peers.ready.values():
         (actual,) = peer.outputs()
         assert_close(actual, reference(branches, IMAGE), 1e-5)

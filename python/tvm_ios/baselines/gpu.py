@@ -10,7 +10,11 @@ import numpy as np
 from .contenders import Peers
 
 NAMES = ("torch_compile", "torch_cudnn")
-"""PyTorch's compiler, and PyTorch's own kernels and cuDNN's."""
+"""PyTorch's compiler with autotuning, and PyTorch's own kernels and cuDNN's in a CUDA graph."""
+
+QUICK_NAMES = ("torch_reduce_overhead", "torch_cudnn", "torch_eager")
+"""Those that are ready within a minute: the compiler without autotuning, and the kernels launched
+one by one, too."""
 
 
 def gpu_peers(
@@ -20,6 +24,7 @@ def gpu_peers(
     device_id: int,
     precision: str,
     trust: bool = False,
+    names: Sequence[str] = NAMES,
 ) -> Peers:
     """Get everybody ready who is installed; compiling takes minutes.
 
@@ -33,14 +38,17 @@ def gpu_peers(
         As :class:`tvm_ios.options.Options` has it.
     trust : bool
         As :func:`tvm_ios.frontend.models.load_model` has it.
+    names : sequence of str
+        Of :data:`NAMES` or :data:`QUICK_NAMES`.
     """
     try:
         import torch
     except ImportError:
-        return Peers(left_out=dict.fromkeys(NAMES, "PyTorch is not installed"))
+        return Peers(left_out=dict.fromkeys(names, "PyTorch is not installed"))
     if not torch.cuda.is_available():
         reason = f"PyTorch {torch.__version__} finds no GPU"
-        return Peers(left_out=dict.fromkeys(NAMES, reason))
+        return Peers(left_out=dict.fromkeys(names, reason))
     from .torch_runs import torch_runs
 
-    return torch_runs(model, batch, inputs, torch.device("cuda", device_id), precision, trust)
+    device = torch.device("cuda", device_id)
+    return torch_runs(model, batch, inputs, device, precision, trust, names)

@@ -14,6 +14,7 @@ import torch
 from ..frontend.importing import captured
 from ..support.text import first_line
 from .contenders import Peers
+from .gpu import NAMES
 from .torch_module import torch_module
 
 _WARM_UP = 3  # runs, after which cuDNN has chosen, and nothing is allocated any more
@@ -74,8 +75,9 @@ def torch_runs(
     device: torch.device,
     precision: str,
     trust: bool = False,
+    names: Sequence[str] = NAMES,
 ) -> Peers:
-    """Get PyTorch ready, channels last, in each of its ways; this compiles, and takes minutes.
+    """Get PyTorch ready, channels last, in some of its ways; autotuning takes minutes.
 
     Parameters
     ----------
@@ -88,6 +90,8 @@ def torch_runs(
         As :class:`tvm_ios.options.Options` has it; PyTorch computes in the same.
     trust : bool
         As for :func:`~tvm_ios.baselines.torch_module.torch_module`.
+    names : sequence of str
+        Of the ways.
     """
     found = Peers()
     tf32 = precision == "tf32"
@@ -102,12 +106,12 @@ def torch_runs(
         module = module.to(dtype)  # what is floating-point of it
         tensors = [_placed(array, device, dtype) for array in inputs]
     except Exception as error:  # what converting and copying raise is not one type
-        found.left_out = dict.fromkeys(_WAYS, first_line(error))
+        found.left_out = dict.fromkeys(names, first_line(error))
         return found
-    for name, prepare in _WAYS.items():
+    for name in names:
         try:
             with torch.no_grad(), captured():
-                found.ready[name] = TorchRun(device, prepare(module, tensors, device))
+                found.ready[name] = TorchRun(device, _WAYS[name](module, tensors, device))
                 found.ready[name].outputs()  # which compiles
         except Exception as error:  # nor is what a compiler raises
             found.ready.pop(name, None)
@@ -121,28 +125,40 @@ def _placed(array: np.ndarray, device: torch.device, dtype: torch.dtype) -> torc
     return tensor.to(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
 
 
-def _compiled(module: torch.nn.Module, inputs: list[torch.Tensor], device: torch.device) -> Run:
+def _tuned(module: torch.nn.Module, inputs: list[torch.Tensor], device: torch.device) -> Run:
     """Inductor with every kernel that it can try, in CUDA graphs of its own."""
-    mode = "max-autotune" if device.type == "cuda" else "default"
-    compiled = torch.compile(module, mode=mode)
+    return _compiled(module, inputs, "max-autotune" if device.type == "cuda" else "default")
 
-    def run() -> Any:
-        with torch.no_grad():
-            return compiled(*inputs)
 
+def _untuned(module: torch.nn.Module, inputs: list[torch.Tensor], device: torch.device) -> Run:
+    """Inductor with the kernels that it expects to be fast, in CUDA graphs of its own."""
+    return _compiled(module, inputs, "reduce-overhead" if device.type == "cuda" else "default")
+
+
+def _compiled(module: torch.nn.Module, inputs: list[torch.Tensor], mode: str) -> Run:
+    run = _run_of(torch.compile(module, mode=mode), inputs)
     for _ in range(_WARM_UP):
         run()
     return run
 
 
-def _eager(module: torch.nn.Module, inputs: list[torch.Tensor], device: torch.device) -> Run:
+def _in_graph(module: torch.nn.Module, inputs: list[torch.Tensor], device: torch.device) -> Run:
     """PyTorch's own kernels and cuDNN's, which is left to choose, in one CUDA graph."""
+    run = _run_of(module, inputs)
+    return captured_in_graph(run, device) if device.type == "cuda" else run
 
+
+def _eager(module: torch.nn.Module, inputs: list[torch.Tensor], _device: torch.device) -> Run:
+    """The same kernels, launched one by one."""
+    return _run_of(module, inputs)
+
+
+def _run_of(module: Callable[..., Any], inputs: list[torch.Tensor]) -> Run:
     def run() -> Any:
         with torch.no_grad():
             return module(*inputs)
 
-    return captured_in_graph(run, device) if device.type == "cuda" else run
+    return run
 
 
 def captured_in_graph(run: Run, device: torch.device) -> Run:
@@ -166,8 +182,10 @@ def captured_in_graph(run: Run, device: torch.device) -> Run:
 
 
 _WAYS: dict[str, Callable[[torch.nn.Module, list[torch.Tensor], torch.device], Run]] = {
-    "torch_cudnn": _eager,
-    "torch_compile": _compiled,
+    "torch_cudnn": _in_graph,
+    "torch_compile": _tuned,
+    "torch_reduce_overhead": _untuned,
+    "torch_eager": _eager,
 }
 
 

@@ -309,7 +309,7 @@ def test_summary() -> None:
     stages = {
         "unsearched": {"timings": {"sequential": timing(9.0, 9.5)}},
         "unsearched, beside peers": {
-            "timings": {"sequential": timing(2.0, 2.5), "torch_compile": timing(3.0, 3.5)},
+            "timings": {"sequential": timing(2.0, 2.5), "torch_reduce_overhead": timing(3.0, 3.5)},
         },
         "found": {"search_s": 60.0},
         "searched": {"timings": {"scheduled": timing(0.5, 0.75)}, "max_rel_error": 1e-7},

@@ -86,7 +86,7 @@ def test_on_the_fake_driver(fake_driver: Path, tmp_path: Path) -> None:
     stages = known["gpu-nasrnn_small"]["result"]["stages"]
     beside = stages["unsearched, beside peers"]
     assert set(beside["left_out"]) == {
-        "torch_eager", "torch_eager_graph", "torch_compile", "tensorrt",
+        "torch_eager", "torch_cudnn", "torch_reduce_overhead", "tensorrt",
     }  # fmt: skip
     timings = stages["searched"]["timings"]
     assert set(timings) == {"launched", "sequential", "greedy", "scheduled", "barriers"}

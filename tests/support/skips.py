@@ -26,6 +26,8 @@ ALLOWED = re.compile(
             "compute-sanitizer .*",
             "PyTorch is installed without CUDA",
             "nvidia-cudnn-cu13 is not installed",  # PyPI's PyTorch brings it
+            # What is no part of the project.
+            "the kit of a lent machine is not beside the checkout",
             # Programs that the system may have.
             "no browser could be started: .*",
             "Graphviz is not installed",

@@ -24,25 +24,26 @@ import machine
 import markdown
 from levels import levels
 from peak import has_pairs
+from tvm_ios import zoo
 from tvm_ios.backend.cpu.backend import network_kernels
+from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.measure import memory_bandwidth
 from tvm_ios.backend.cpu.measure.builder import CpuKernelBuilder
 from tvm_ios.backend.cpu.measure.peak_flops import MultiplyAdds
 from tvm_ios.backend.cpu.measure.runner import CpuStageRunner
 from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.stage.build import CpuStageBuilder
-from tvm_ios.frontend import zoo
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.operators import Operator
-from tvm_ios.graph.prepare import prepare
-from tvm_ios.graph.recognise import static_shape
 from tvm_ios.measure.cost import MeasuredCost
-from tvm_ios.measure.pool import LocalPool
-from tvm_ios.measure.session import LocalSession
+from tvm_ios.measure.transport.pool import LocalPool
+from tvm_ios.measure.transport.session import LocalSession
+from tvm_ios.relax_ir.expressions import static_shape
+from tvm_ios.rewrite.prepare import prepare
 from tvm_ios.schedule.options import Precision
 from tvm_ios.schedule.rounding import PAIRED
-from tvm_ios.target import core_of, num_workers, resolve
+from tvm_ios.target import num_workers, resolve
 
 KINDS = ("conv2d", "depthwise_conv2d", "max_pool2d", "avg_pool2d")
 REPEAT = 15

@@ -19,9 +19,10 @@ import machine
 import markdown
 import pool
 from levels import levels
+from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.measure import memory_bandwidth
 from tvm_ios.backend.cpu.measure.peak_flops import MultiplyAdds
-from tvm_ios.target import available_cores, core_of, num_workers, resolve
+from tvm_ios.target import available_cores, num_workers, resolve
 
 
 @dataclass(frozen=True)

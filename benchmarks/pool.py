@@ -17,9 +17,9 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from tvm_ios.ops.tir_function import tile_scope
 from tvm_ios.support.threads import with_num_threads
 from tvm_ios.target import num_workers
-from tvm_ios.tir.emit import tile_scope
 
 _BARRIERS = 100
 _LINE = 64  # float32 between two workers' elements, so that they share no cache line

@@ -25,8 +25,8 @@ import markdown
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
 from tvm_ios.measure.learned.active import LearnedCost
-from tvm_ios.measure.model import Timers
-from tvm_ios.measure.rounds import median_seconds
+from tvm_ios.measure.timing.models import Timers
+from tvm_ios.measure.timing.rounds import median_seconds
 from tvm_ios.schedule.schedule import Schedule
 from tvm_ios.target import resolve
 

@@ -20,9 +20,9 @@ import tvm
 
 import command
 import machine
+from tvm_ios import zoo
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.frontend import zoo
-from tvm_ios.measure.rounds import median_seconds
+from tvm_ios.measure.timing.rounds import median_seconds
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
 from tvm_ios.target import resolve

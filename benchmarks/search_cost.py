@@ -21,7 +21,7 @@ import command
 import markdown
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
-from tvm_ios.measure.rounds import median_seconds
+from tvm_ios.measure.timing.rounds import median_seconds
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
 from tvm_ios.target import resolve

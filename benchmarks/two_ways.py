@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
-from tvm_ios.measure.decision import decide
+from tvm_ios.measure.timing.decision import decide
 from tvm_ios.schedule import Schedule
 from tvm_ios.schedule.speedup import Speedup
 from tvm_ios.target import resolve

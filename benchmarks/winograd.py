@@ -24,13 +24,15 @@ import tvm_ffi
 from tvm import relax
 
 import markdown
-from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
-from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
-from tvm_ios.backend.cpu.kernels.fold import folds
+from tvm_ios import zoo
+from tvm_ios.backend.cpu.core import Core, core_of
+from tvm_ios.backend.cpu.kernels.conv.conv2d import conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv.fold import folds
+from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.kernels.layout import PLAIN, Layout, pack_weights
-from tvm_ios.backend.cpu.kernels.winograd import pack_winograd, winograd_kernel
-from tvm_ios.backend.cpu.kernels.winograd_model import (
+from tvm_ios.backend.cpu.kernels.winograd.convolution import pack_winograd, winograd_kernel
+from tvm_ios.backend.cpu.kernels.winograd.model import (
     WinogradTiling,
     best_tiling,
     choose_winograd,
@@ -43,15 +45,14 @@ from tvm_ios.backend.cpu.measure.builder import CpuKernelBuilder
 from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.convolution import conv_geometry
 from tvm_ios.backend.cpu.rules.implement import implement
-from tvm_ios.backend.shared.cold import ColdWeights
-from tvm_ios.frontend import zoo
 from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
-from tvm_ios.graph.recognise import static_shape
-from tvm_ios.target import Core, core_of, resolve
-from tvm_ios.tir.epilogue import NOTHING
-from tvm_ios.tir.tensor import TensorSpec
-from tvm_ios.tir.window import Window
+from tvm_ios.lowering.cold import ColdWeights
+from tvm_ios.ops.epilogue import NOTHING
+from tvm_ios.ops.tensor import TensorSpec
+from tvm_ios.ops.window import Window
+from tvm_ios.relax_ir.expressions import static_shape
+from tvm_ios.rewrite.prepare import prepare
+from tvm_ios.target import resolve
 
 ROUNDS = 30
 NAMES = ("direct", "winograd2", "winograd3", "winograd4")

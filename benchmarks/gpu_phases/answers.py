@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from gpu_phases.networks import arguments, arrays, complaint, relative_error, scheduler
+from tvm_ios import zoo
 from tvm_ios.compiler.compare import SEQUENTIAL
-from tvm_ios.frontend import zoo
 
 _IMAGES = 4
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gpu_phases.steps import TOLERANCE
+from tvm_ios import zoo
 from tvm_ios.backend.cuda.target import resolve_cuda
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.frontend import zoo
-from tvm_ios.measure.runners import LocalRunner
+from tvm_ios.measure.transport.locations import LocalRunner
 from tvm_ios.options import Options
 from tvm_ios_runtime.session import leaves
 

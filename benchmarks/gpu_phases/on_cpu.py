@@ -35,10 +35,10 @@ from gpu_phases.networks import arrays, relative_error
 from peer.contender import CONTENDERS
 from peer.models import load
 from peer.process import Assignment, ContenderError, Worker
+from tvm_ios import zoo
 from tvm_ios.compiler.compare import BARRIERS, GREEDY, SCHEDULED, SEQUENTIAL
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.frontend import zoo
-from tvm_ios.measure.model import Timers, Variants
+from tvm_ios.measure.timing.models import Timers, Variants
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
 from tvm_ios.target import resolve

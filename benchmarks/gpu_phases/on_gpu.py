@@ -20,10 +20,10 @@ from typing import Any
 from gpu_phases.messages import Channel
 from gpu_phases.networks import arguments, arrays, complaint, relative_error, scheduler
 from gpu_phases.tensorrt import tensorrt_run
-from tvm_ios.baselines.contenders import Peers
-from tvm_ios.baselines.gpu import QUICK_NAMES, gpu_peers
+from tvm_ios.baselines.contenders import QUICK_NAMES, Peers
+from tvm_ios.baselines.gpu import gpu_peers
 from tvm_ios.compiler.compare import BARRIERS, GREEDY, SCHEDULED, SEQUENTIAL
-from tvm_ios.measure.model import Variants
+from tvm_ios.measure.timing.models import Variants
 from tvm_ios.schedule import Schedule
 
 UNSEARCHED, BESIDE, FOUND, SEARCHED = "unsearched", "unsearched, beside peers", "found", "searched"

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tvm_ios import zoo
 from tvm_ios.errors import UnsupportedError
-from tvm_ios.frontend import zoo
 
 
 def tensorrt_run(network: str, inputs: Sequence[np.ndarray], device_id: int, precision: str) -> Any:

@@ -23,7 +23,7 @@ import sys
 from tvm import relax
 from tvm_ios.backend.cuda.target import resolve_cuda
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.measure.runners import LocalRunner
+from tvm_ios.measure.transport.locations import LocalRunner
 
 device_id = int(sys.argv[1])
 builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((1, 64), "float32"))

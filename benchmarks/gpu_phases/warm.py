@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpu_phases.networks import arguments
+from tvm_ios import zoo
 from tvm_ios.baselines.gpu import gpu_peers
-from tvm_ios.frontend import zoo
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 
 from peer.work import multiply_adds
+from tvm_ios import zoo
 from tvm_ios.errors import ModelError
-from tvm_ios.frontend import zoo
 
 _TEST_VARIANTS = ("_small", "_tiny")
 _REGIMES = ("randwire_small",)  # small in its paper, too

@@ -24,8 +24,8 @@ from itertools import combinations
 
 import numpy as np
 
-from tvm_ios.backend.shared.stages import AnyStage, AnyStageBuilder
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.lowering.stages import AnyStage, AnyStageBuilder
 from tvm_ios.measure.cache import MeasurementCache, operator_workload, stage_workload
 
 from .known import all_candidates

@@ -10,12 +10,12 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from tvm_ios.backend.shared.implementation import Implementation
-from tvm_ios.backend.shared.kernel import Kernel
-from tvm_ios.backend.shared.replacements.find import Replacements
-from tvm_ios.backend.shared.stages import AnyStage, AnyStageBuilder, Stage, StageBuilder
-from tvm_ios.measure.speed import MachineSpeed
-from tvm_ios.measure.stage_runner import Turn
+from tvm_ios.lowering.implementation import Implementation
+from tvm_ios.lowering.kernel import Kernel
+from tvm_ios.lowering.replacements.find import Replacements
+from tvm_ios.lowering.stages import AnyStage, AnyStageBuilder, Stage, StageBuilder
+from tvm_ios.measure.timing.speed import MachineSpeed
+from tvm_ios.measure.transport.protocol import Turn
 from tvm_ios.schedule.timeline import Span
 
 from .machine import Machine

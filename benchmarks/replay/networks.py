@@ -9,14 +9,14 @@ from functools import partial
 import tvm
 
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.frontend.zoo import load
-from tvm_ios.frontend.zoo.nasnet import NASNET_A_MOBILE, normal_cell
-from tvm_ios.frontend.zoo.network import Input, Network
-from tvm_ios.frontend.zoo.randwire import RANDWIRE_SMALL, random_stage
-from tvm_ios.frontend.zoo.relax_builder import to_relax
-from tvm_ios.frontend.zoo.values import Value
-from tvm_ios.frontend.zoo.wiring import watts_strogatz
 from tvm_ios.options import Options
+from tvm_ios.zoo import load
+from tvm_ios.zoo.nasnet import NASNET_A_MOBILE, normal_cell
+from tvm_ios.zoo.network import Input, Network
+from tvm_ios.zoo.randwire import RANDWIRE_SMALL, random_stage
+from tvm_ios.zoo.relax_builder import to_relax
+from tvm_ios.zoo.values import Value
+from tvm_ios.zoo.wiring import watts_strogatz
 
 _NODES = 10  # of the randomly wired block, so that all of its stages can be measured
 

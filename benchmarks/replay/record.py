@@ -13,7 +13,7 @@ from tvm_ios.database import MeasurementDatabase
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.cache import MeasurementCache
 from tvm_ios.measure.cost import MeasuredCost
-from tvm_ios.measure.timing import typical
+from tvm_ios.measure.timing.stages import typical
 
 from .known import all_candidates
 from .table import Table

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
-from tvm_ios.backend.shared.kernel import Kernel
-from tvm_ios.backend.shared.stages import AnyStage
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
+from tvm_ios.lowering.kernel import Kernel
+from tvm_ios.lowering.stages import AnyStage
 
 from .device import SimulatedStageBuilder
 from .known import KnownCost, all_candidates, network_search

@@ -11,12 +11,12 @@ from simulation.events import Outcome, simulate
 from simulation.machine import Machine
 from simulation.prices import searched
 from simulation.recording import record
+from tvm_ios import zoo
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.frontend import zoo
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.graph.operators import OperatorGraph
-from tvm_ios.measure import runners
-from tvm_ios.measure.runners import LocalRunner
+from tvm_ios.measure.transport import locations
+from tvm_ios.measure.transport.locations import LocalRunner
 from tvm_ios.options import Options
 from tvm_ios.schedule.schedule import Schedule
 from tvm_ios.target import available_cores, resolve
@@ -51,7 +51,7 @@ class _OnPaper(LocalRunner):
 
     def __init__(self, cores: int) -> None:
         super().__init__()
-        self.machine = runners.Machine("a machine on paper", None, cores)
+        self.machine = locations.Machine("a machine on paper", None, cores)
 
 
 def forecast(

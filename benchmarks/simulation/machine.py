@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import pool
+from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.measure import memory_bandwidth
 from tvm_ios.backend.cpu.measure.peak_flops import MultiplyAdds
-from tvm_ios.target import available_cores, core_of, resolve
+from tvm_ios.target import available_cores, resolve
 from tvm_ios_env.machine import data_caches
 
 _TRIES = 5

@@ -16,9 +16,9 @@ from tvm_ios.backend.cpu.code.network import CpuLibrary
 from tvm_ios.backend.cpu.code.recorder import Recorder
 from tvm_ios.backend.cpu.code.waits import WaitPlan
 from tvm_ios.backend.cpu.measure.model import CompiledVariants
-from tvm_ios.backend.shared.emitter import emit_networks
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.operators import Operator
+from tvm_ios.lowering.emitter import emit_networks
 from tvm_ios.schedule.schedule import Schedule
 
 _RUNS = 15

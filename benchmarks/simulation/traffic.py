@@ -13,8 +13,8 @@ from tvm_ios.backend.cpu.code.region import Place, Region
 from tvm_ios.backend.cpu.code.waits import Position, positions, touches
 from tvm_ios.backend.cpu.kernels.footprint import Runs, Touched
 from tvm_ios.backend.cpu.stage.plan import Share
-from tvm_ios.backend.shared.implementation import Implementation
-from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.lowering.implementation import Implementation
+from tvm_ios.ops.tensor import TensorSpec
 
 _LINE = 64  # bytes of a cache line, which belongs to the worker that wrote it last
 _NOBODY = -1

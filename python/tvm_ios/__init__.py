@@ -10,7 +10,7 @@ find_cuda_runtime()  # which TVM looks for once, when it is loaded
 from tvm_ios import draw, relay, target, transform, zoo
 from tvm_ios.api import CompiledModel, compile, load
 from tvm_ios.graph.dag import Candidate, Dag, components
-from tvm_ios.measure.runners import ProcessRunner, RPCRunner
+from tvm_ios.measure.transport.locations import ProcessRunner, RPCRunner
 from tvm_ios.schedule import Schedule, ScheduledOperator, ScheduledStage
 from tvm_ios.search import (
     CostFunction,

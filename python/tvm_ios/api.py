@@ -15,12 +15,12 @@ import numpy as np
 import tvm
 
 from .backend.registry import kind_of
-from .backend.shared.export import check_linker
 from .compiler import artifact, signatures, steps
 from .frontend import pytorch
 from .frontend.models import load_model
 from .frontend.pytorch import tensors as torch_tensors
-from .measure.runners import LocalRunner
+from .lowering.export import check_linker
+from .measure.transport.locations import LocalRunner
 from .schedule.options import Options
 from .schedule.schedule import Schedule
 from .schedule.versions import modernized_options

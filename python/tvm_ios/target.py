@@ -11,84 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
 
 from tvm_ios_env.amx import permitted
-from tvm_ios_env.machine import data_caches, default_threads
+from tvm_ios_env.machine import default_threads
 
 from .support.errors import TargetError
-from .tir import amx, bfmmla
-
-
-@dataclass(frozen=True)
-class Core:
-    """The properties of a CPU core that kernels depend on.
-
-    Attributes
-    ----------
-    lanes : int
-        float32 values in one vector register; also the channel block of the blocked layout.
-    registers : int
-        Architectural vector registers.
-    l1_bytes, l2_bytes : int
-        Sizes of one core's data caches, in bytes.
-    pair_products : str or None
-        LLVM's name of the instruction that multiplies pairs of bfloat16 and adds the products to
-        float32 sums; None if the core has none.
-    matrix_products : str or None
-        LLVM's name of the instruction that multiplies small matrices of bfloat16; None if the core
-        has none.
-    quad_products : str or None
-        LLVM's name of the instruction that multiplies quads of bytes and adds the products to int32
-        sums; None if the core has none.
-    """
-
-    lanes: int
-    registers: int
-    l1_bytes: int = 32 << 10
-    l2_bytes: int = 512 << 10
-    pair_products: str | None = None
-    matrix_products: str | None = None
-    quad_products: str | None = None
-
-    @property
-    def pair_lanes(self) -> int:
-        """The float32 sums of that instruction, 0 if there is none."""
-        return self.lanes if self.pair_products else 0
-
-    @property
-    def quad_lanes(self) -> int:
-        """The int32 sums of that of quads, 0 if there is none."""
-        return self.lanes if self.quad_products else 0
-
-
-@dataclass(frozen=True)
-class MachineBalance:
-    """The cost of reading one vector from L3 or from memory, in vector multiply-adds of a worker.
-
-    All workers read at the same time. The defaults are those of a core with 512-bit vectors at 3.7
-    GHz, and bandwidths of 70 and 24 GB/s.
-
-    Attributes
-    ----------
-    far : float
-        The cost of a read from L3.
-    memory : float
-        The cost of a read from memory.
-    multiply_add : float
-        The unit of the others: seconds of one vector multiply-add on one worker. The default is
-        that of two units at 3.7 GHz.
-    """
-
-    far: float = 3.4
-    memory: float = 10.0
-    multiply_add: float = 1.35e-10
-
-
-TYPICAL = MachineBalance()
 
 CPU, CUDA = KINDS = ("llvm", "cuda")
 """The target kinds that this package can lower to."""
@@ -144,7 +74,7 @@ def resolve(
     if parsed.kind.name != CPU:
         raise TargetError(f"A target of kind {parsed.kind.name!r} is not a CPU; use 'llvm' here.")
     config = {str(k): v for k, v in parsed.export().items()}
-    if "mcpu" not in parsed.attrs and _is_native(parsed) and cpu is not None:
+    if "mcpu" not in parsed.attrs and is_native(parsed) and cpu is not None:
         here = cpu == _THIS
         config["mcpu"] = tvm.target.codegen.llvm_get_system_cpu() if here else cpu
         if _may_lack_amx(config, here):
@@ -229,61 +159,7 @@ def short_name(target: str) -> str:
         return target
 
 
-def core_of(target: tvm.target.Target) -> Core:
-    """Return the vector width, register count and cache sizes of a CPU target.
-
-    The width and the count are what LLVM may use. The cache sizes are those of this machine; for
-    another architecture they are assumed.
-    """
-    known = data_caches() if _is_native(target) else ()
-    sizes = {cache.level: cache.size for cache in known}
-    core = _isa_of(target)
-    return replace(
-        core,
-        l1_bytes=sizes.get(1, core.l1_bytes),
-        l2_bytes=sizes.get(2, core.l2_bytes),
-    )
-
-
-def _isa_of(target: tvm.target.Target) -> Core:
-    """Return the core of a CPU target with caches of a usual size."""
-    has = tvm.target.codegen.llvm_cpu_has_features
-    if "aarch64" in str(target.attrs.get("mtriple", "")):
-        products = "llvm.aarch64.neon.bfdot.v4f32.v8bf16" if has("bf16", target) else None
-        matrices = bfmmla.PRODUCTS if has("bf16", target) else None
-        return Core(lanes=4, registers=32, pair_products=products, matrix_products=matrices)
-    if has("avx512f", target):
-        products = "llvm.x86.avx512bf16.dpbf16ps.512" if has("avx512bf16", target) else None
-        matrices = amx.PRODUCTS if has("amx-bf16", target) else None
-        quads = "llvm.x86.avx512.vpdpbusd.512" if has("avx512vnni", target) else None
-        return Core(
-            lanes=16,
-            registers=32,
-            pair_products=products,
-            matrix_products=matrices,
-            quad_products=quads,
-        )
-    return Core(lanes=8 if has("avx2", target) else 4, registers=16)
-
-
-def check_runnable(target: tvm.target.Target) -> None:
-    """Raise TargetError if code for ``target`` would hit an illegal instruction on this machine."""
-    core, here = core_of(target), core_of(resolve("llvm"))
-    missing = (
-        core.lanes > here.lanes
-        or core.pair_products not in (None, here.pair_products)
-        or core.quad_products not in (None, here.quad_products)
-        or (core.matrix_products == amx.PRODUCTS and not permitted())
-    )
-    if missing or not _is_native(target):
-        cpu = target.attrs.get("mcpu", target.attrs.get("mtriple", "this target"))
-        raise TargetError(
-            f"This machine cannot run code for {cpu}; use a machine of that kind, or compile for "
-            "this one with target 'llvm'."
-        )
-
-
-def _is_native(target: tvm.target.Target) -> bool:
+def is_native(target: tvm.target.Target) -> bool:
     """Return whether code for ``target`` runs on this machine's architecture."""
     triple = str(target.attrs.get("mtriple", ""))
     native = str(tvm.target.codegen.llvm_get_system_triple())

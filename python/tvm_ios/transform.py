@@ -12,7 +12,7 @@ import tvm
 from .backend.registry import kind_of
 from .compiler import steps
 from .measure.given import StageCost
-from .measure.runners import LocalRunner, Runner
+from .measure.transport.locations import LocalRunner, Runner
 from .schedule.options import Options
 from .schedule.schedule import Schedule
 from .schedule.versions import modernized_options

@@ -11,9 +11,10 @@ import numpy as np
 import tvm
 
 from support.amx import FEATURES
+from tvm_ios.backend.cpu.core import MachineBalance, core_of
 from tvm_ios.options import Options
 from tvm_ios.schedule.synchronization import Synchronization
-from tvm_ios.target import MachineBalance, core_of, resolve
+from tvm_ios.target import resolve
 
 MOST_WORKERS = 8
 _HALF = 0.2  # the share of networks in half precision

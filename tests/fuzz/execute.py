@@ -13,9 +13,9 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_ios.backend.shared.export import export
 from tvm_ios.compiler import artifact
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.lowering.export import export
 from tvm_ios.schedule import Schedule
 from tvm_ios_runtime import model as runtime
 from tvm_ios_runtime.dispatch import Dispatcher

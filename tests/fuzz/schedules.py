@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvm_ios.backend.shared.schedule_lowering import ScheduleLowering
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate, components
 from tvm_ios.graph.operators import OperatorGraph
+from tvm_ios.lowering.schedule_lowering import ScheduleLowering
 from tvm_ios.schedule import Schedule, ScheduledStage
 
 from .choices import Choices

@@ -14,8 +14,8 @@ from support.cuda.whole import repartitioned
 from support.networks import constant, few_stages, flatten, relax_module
 from tvm_ios.backend.cuda.target import resolve_cuda
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.measure.model import Variants
-from tvm_ios.measure.runners import LocalRunner
+from tvm_ios.measure.timing.models import Variants
+from tvm_ios.measure.transport.locations import LocalRunner
 from tvm_ios.options import Options
 
 DIVISIONS = ("streams", "streams-2", "fused")

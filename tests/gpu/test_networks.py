@@ -11,7 +11,7 @@ import pytest
 from gpu_support import DIVISIONS, compile_variants, run
 from support.networks import assert_close
 from support.zoo import SMALL_CASES, Sizes, reference
-from tvm_ios.frontend import zoo
+from tvm_ios import zoo
 
 LARGE = ("squeezenet", "googlenet", "inception_v3", "randwire_small", "nasnet_a_mobile")
 

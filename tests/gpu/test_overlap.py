@@ -16,7 +16,7 @@ from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
 from tvm_ios.backend.cuda.measure.runner import CudaStageRunner
 from tvm_ios.backend.cuda.stage.stage import CudaStage
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.measure.session import LocalSession
+from tvm_ios.measure.transport.session import LocalSession
 from tvm_ios.options import Options
 
 

@@ -120,7 +120,7 @@ MUTANTS = (
     ),
     Mutant(
         "samples of other lean kernels are a stage's own",
-        "python/tvm_ios/backend/shared/stages.py",
+        "python/tvm_ios/lowering/stages.py",
         "*([others] if shared else ())",
         "*()",
         (f"{_LEAN}::test_stages_are_told_apart_by_their_lean_kernels",),

@@ -9,25 +9,23 @@ _CODE = "python/tvm_ios/backend/cpu/code"
 _KERNELS = "python/tvm_ios/backend/cpu/kernels"
 _WAITS = "backend/cpu/code/test_waits.py"
 _FOLLOWING = (
-    "backend/cpu/code/test_following.py::test_what_follows_is_prefetched_after_the_last_chunk"
+    "backend/cpu/code/test_prefetch_target.py::test_what_follows_is_prefetched_after_the_last_chunk"
 )
-_NEXT_POINT = (
-    "backend/cpu/code/test_following.py::test_a_group_prefetches_the_weights_of_the_next_point"
-)
+_NEXT_POINT = "backend/cpu/code/test_prefetch_target.py::test_a_group_prefetches_the_weights_of_the_next_point"
 _PREFETCH = "backend/cpu/kernels/test_prefetch.py"
 _NEAR = f"{_PREFETCH}::test_weights_come_into_the_first_cache"
 _FOOTPRINT = "backend/cpu/kernels/test_footprint.py"
-_ATTENTION = "backend/cpu/kernels/test_attention.py"
-_COMPOSITIONS = "graph/test_compositions.py"
+_ATTENTION = "backend/cpu/kernels/attention/test_attention.py"
+_COMPOSITIONS = "rewrite/test_compositions.py"
 _PAIRED = "backend/cpu/kernels/test_paired.py"
 _HALF = "backend/cpu/test_half_precision.py"
 _TIMELINE = "backend/cpu/measure/test_timeline.py"
 _SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
-_WINOGRAD = "backend/cpu/kernels/test_winograd.py"
-_IMAGE = "backend/cpu/kernels/test_winograd_image.py"
+_WINOGRAD = "backend/cpu/kernels/winograd/test_winograd.py"
+_IMAGE = "backend/cpu/kernels/winograd/test_image.py"
 _DEPTH_FIRST = "backend/cpu/stage/test_depth_first.py"
 _STRIPS = "schedule/test_winograd.py"
-_RECURRENCE = "backend/cpu/kernels/test_recurrence.py"
+_RECURRENCE = "backend/cpu/kernels/rows/test_recurrence.py"
 
 MUTANTS = (
     Mutant(
@@ -39,68 +37,68 @@ MUTANTS = (
     ),
     Mutant(
         "Winograd's algorithm rounds as much as it likes",
-        f"{_KERNELS}/winograd_model.py",
+        f"{_KERNELS}/winograd/model.py",
         "_MOST_ERROR = 5.0",
         "_MOST_ERROR = 50.0",
         (
-            "backend/cpu/kernels/test_winograd_model.py::test_tiles_that_round_too_much_are_left_out",
+            "backend/cpu/kernels/winograd/test_model.py::test_tiles_that_round_too_much_are_left_out",
         ),
     ),
     Mutant(
         "weights come in time however long they take",
-        f"{_KERNELS}/winograd_model.py",
+        f"{_KERNELS}/winograd/model.py",
         "and in_time and fetch <= compute",
         "and in_time",
         (
-            "backend/cpu/kernels/test_winograd_model.py"
+            "backend/cpu/kernels/winograd/test_model.py"
             "::test_weights_that_take_longer_than_the_products_are_waited_for",
         ),
     ),
     Mutant(
         "windows of stride two read the even inputs twice",
-        f"{_KERNELS}/winograd_transform.py",
+        f"{_KERNELS}/winograd/transform.py",
         "part.data(x[first :: self._stride], lanes)",
         "part.data(x[0 : part.n * self._stride : self._stride], lanes)",
         (f"{_WINOGRAD}::test_convolutions",),
     ),
     Mutant(
         "an odd number of points has zero among them, too",
-        f"{_KERNELS}/winograd_transform.py",
+        f"{_KERNELS}/winograd/transform.py",
         "self._zero = 1 - self.n % 2",
         "self._zero = 1",
         (f"{_WINOGRAD}::test_convolutions",),
     ),
     Mutant(
         "the squares of a folded image begin with the first tap",
-        f"{_KERNELS}/fold.py",
+        f"{_KERNELS}/conv/fold.py",
         "return -window.before % window.stride",
         "return 0",
         (f"{_IMAGE}::test_squares_of_pixels_become_channels", f"{_IMAGE}::test_convolutions"),
     ),
     Mutant(
         "pixels below a folded image are read",
-        f"{_KERNELS}/fold.py",
+        f"{_KERNELS}/conv/fold.py",
         "row * stride + y < self._high",
         "row * stride + y >= 0",
         (f"{_IMAGE}::test_convolutions",),
     ),
     Mutant(
         "the first row of tiles of a worker finds nothing folded",
-        f"{_KERNELS}/winograd_image.py",
+        f"{_KERNELS}/winograd/image.py",
         "T.Select(T.Or(fresh, row == 0), 0, high - step)",
         "T.Select(row == 0, 0, high - step)",
         (f"{_IMAGE}::test_convolutions",),
     ),
     Mutant(
         "the rows of an image are those of the one before",
-        f"{_KERNELS}/winograd_image.py",
+        f"{_KERNELS}/winograd/image.py",
         "T.Select(T.Or(fresh, row == 0), 0, high - step)",
         "T.Select(fresh, 0, high - step)",
         (f"{_IMAGE}::test_convolutions",),
     ),
     Mutant(
         "a row of tiles reads one row less",
-        f"{_KERNELS}/winograd_image.py",
+        f"{_KERNELS}/winograd/image.py",
         "kernel=rows.stride * span",
         "kernel=rows.stride * (span - 1)",
         ("backend/cpu/kernels/test_footprint.py::test_rows_of_tiles",),
@@ -114,14 +112,14 @@ MUTANTS = (
     ),
     Mutant(
         "the strips of a group keep their products in one place",
-        f"{_KERNELS}/winograd_products.py",
+        f"{_KERNELS}/winograd/products.py",
         "self._multiply(point, strip, index * size, count)",
         "self._multiply(point, strip, 0, count)",
         (f"{_WINOGRAD}::test_groups_of_strips",),
     ),
     Mutant(
         "weights are transformed along the other axis",
-        f"{_KERNELS}/winograd.py",
+        f"{_KERNELS}/winograd/convolution.py",
         "padded.swapaxes(2, 3)",
         "padded",
         (f"{_WINOGRAD}::test_convolutions",),
@@ -135,14 +133,14 @@ MUTANTS = (
     ),
     Mutant(
         "a layer that runs backwards begins with the first step",
-        "python/tvm_ios/tir/recurrence.py",
+        "python/tvm_ios/backend/cpu/kernels/rows/recurrent_steps.py",
         "step = layer.steps - 1 - number if layer.backwards else number",
         "step = number",
         (f"{_RECURRENCE}::test_layers",),
     ),
     Mutant(
         "a step reads units that it has written",
-        "python/tvm_ios/tir/recurrence.py",
+        "python/tvm_ios/backend/cpu/kernels/rows/recurrent_steps.py",
         "self._store(1 - parity, [row, columns], value)",
         "self._store(parity, [row, columns], value)",
         (f"{_RECURRENCE}::test_layers",),
@@ -198,38 +196,38 @@ MUTANTS = (
     ),
     Mutant(
         "subnormal reciprocals are used",
-        "python/tvm_ios/graph/reciprocals.py",
+        "python/tvm_ios/rewrite/reciprocals.py",
         "if _is_subnormal(divisor) or _is_subnormal(factor):",
         "if _is_subnormal(divisor):",
-        ("graph/test_reciprocals.py::test_one_such_element_is_enough",),
+        ("rewrite/test_reciprocals.py::test_one_such_element_is_enough",),
     ),
     Mutant(
         "sums of earlier keys stay as large",
-        f"{_KERNELS}/attention_strip.py",
+        f"{_KERNELS}/attention/strip.py",
         "self.total[at] * factor, [at])",
         "self.total[at], [at])",
         (f"{_ATTENTION}::test_attention",),
     ),
     Mutant(
         "all heads have the bias of the first",
-        f"{_KERNELS}/attention_strip.py",
+        f"{_KERNELS}/attention/strip.py",
         "self.head if bias.heads > 1 else 0",
         "0",
         (f"{_ATTENTION}::test_a_bias_and_an_epilogue",),
     ),
     Mutant(
         "all heads read the keys of the first",
-        f"{_KERNELS}/attention_strip.py",
+        f"{_KERNELS}/attention/strip.py",
         "return self.buffers[operand - 3], [self.image, self.head, row, at]",
         "return self.buffers[operand - 3], [self.image, 0, row, at]",
         (f"{_ATTENTION}::test_attention",),
     ),
     Mutant(
         "keys in any order are transposed",
-        "python/tvm_ios/graph/attention.py",
+        "python/tvm_ios/rewrite/attention.py",
         "        if tuple(total) == axes:\n",
         "        if total:\n",
-        ("graph/test_attention.py::test_an_attention_is_one_operator",),
+        ("rewrite/test_attention.py::test_an_attention_is_one_operator",),
     ),
     Mutant(
         "a view begins behind its operand",
@@ -240,28 +238,28 @@ MUTANTS = (
     ),
     Mutant(
         "any number may be that of a GELU",
-        "python/tvm_ios/graph/matching.py",
+        "python/tvm_ios/rewrite/matching.py",
         "return number is not None and math.isclose(number, value, rel_tol=_ACCURACY)",
         "return number is not None",
         (f"{_COMPOSITIONS}::test_what_only_looks_like_a_composition_stays",),
     ),
     Mutant(
         "mean and variance may be along different axes",
-        "python/tvm_ios/graph/normalisations.py",
+        "python/tvm_ios/rewrite/normalisations.py",
         "if len(axes) != 1 or () in axes",
         "if () in axes",
         (f"{_COMPOSITIONS}::test_what_only_looks_like_a_composition_stays",),
     ),
     Mutant(
         "means may lose their axis",
-        "python/tvm_ios/graph/normalisations.py",
+        "python/tvm_ios/rewrite/normalisations.py",
         " or not all(mean.keepdims for mean in means)",
         "",
         (f"{_COMPOSITIONS}::test_what_only_looks_like_a_composition_stays",),
     ),
     Mutant(
         "factors may vary along any axis",
-        "python/tvm_ios/graph/normalisations.py",
+        "python/tvm_ios/rewrite/normalisations.py",
         "return all(size == 1 or axis in axes for axis, size in enumerate(factor.shape))",
         "return True",
         (f"{_COMPOSITIONS}::test_factors_of_another_shape_stay",),
@@ -304,73 +302,73 @@ MUTANTS = (
     ),
     Mutant(
         "a narrow chunk is thought to be a wide one",
-        f"{_KERNELS}/conv2d.py",
+        f"{_KERNELS}/conv/conv2d.py",
         "(step - rest if rest and chunk > full // 2 else 0)",
         "0",
         (f"{_FOOTPRINT}::test_tiles_in_order",),
     ),
     Mutant(
         "a kernel's own weights are prefetched after it",
-        f"{_CODE}/following.py",
+        f"{_CODE}/prefetch_target.py",
         "launched[number + 1 : number + 1 + _REACH]",
         "launched[number : number + _REACH]",
-        ("backend/cpu/code/test_following.py::test_the_next_weights_follow",),
+        ("backend/cpu/code/test_prefetch_target.py::test_the_next_weights_follow",),
     ),
     Mutant(
         "a group prefetches the weights that it multiplies",
-        f"{_KERNELS}/winograd_products.py",
+        f"{_KERNELS}/winograd/products.py",
         "(point + 1) * row",
         "point * row",
         (_NEXT_POINT,),
     ),
     Mutant(
         "after the last point of all the next chunk's weights are prefetched",
-        f"{_KERNELS}/winograd_products.py",
+        f"{_KERNELS}/winograd/products.py",
         "T.Select(ended, self.following.after, begin)",
         "begin + self.following.after * 0",
         (_NEXT_POINT,),
     ),
     Mutant(
         "the next chunk's weights are prefetched after the last chunk",
-        f"{_KERNELS}/conv2d_tile.py",
+        f"{_KERNELS}/conv/tile.py",
         "begin = T.Select(self.following == self.block, self.after, begin)",
         "begin = begin + self.after * 0",
         (_FOLLOWING,),
     ),
     Mutant(
         "weights are prefetched into L1 as they are read",
-        f"{_KERNELS}/conv2d_tile.py",
+        f"{_KERNELS}/conv/tile.py",
         "NEAR * conv.lanes]",
         "0]",
         (_NEAR,),
     ),
     Mutant(
         "inputs are prefetched into L1 as they are read",
-        f"{_KERNELS}/conv2d_tile.py",
+        f"{_KERNELS}/conv/tile.py",
         "self._fetch_inputs(index + 1,",
         "self._fetch_inputs(index,",
         (f"{_PREFETCH}::test_inputs_come_into_the_first_cache",),
     ),
     Mutant(
         "a product's weights are not prefetched into L1",
-        f"{_KERNELS}/matmul_tile.py",
+        f"{_KERNELS}/matmul/tile.py",
         "if self.shape.far_weights:",
         "if False:",
         (_NEAR,),
     ),
     Mutant(
         "the means of a group's channels are taken to be equal",
-        f"{_KERNELS}/group_norm.py",
+        f"{_KERNELS}/maps/group_norm.py",
         "return squares + distance * distance * T.float32(count)",
         "return squares + distance * T.float32(0)",
-        ("backend/cpu/kernels/test_group_norm.py::test_group_norm",),
+        ("backend/cpu/kernels/maps/test_group_norm.py::test_group_norm",),
     ),
     Mutant(
         "powers below the smallest number are not zero",
-        "python/tvm_ios/tir/functions.py",
+        "python/tvm_ios/backend/cpu/isa/functions.py",
         "_LOWEST_POWER = -127.0",
         "_LOWEST_POWER = -126.0",
-        ("tir/test_elementwise.py::test_extremes",),
+        ("backend/cpu/isa/test_elementwise.py::test_extremes",),
     ),
     Mutant(
         "views of tensors are not followed",
@@ -381,14 +379,14 @@ MUTANTS = (
     ),
     Mutant(
         "what lies beside the last of an odd number of channels is multiplied",
-        f"{_KERNELS}/conv2d_tile.py",
+        f"{_KERNELS}/conv/tile.py",
         "T.Select(last, T.int32(FIRST), T.int32(-1))",
         "T.Select(last, T.int32(-1), T.int32(-1))",
         (f"{_PAIRED}::test_convolutions",),
     ),
     Mutant(
         "ties are not rounded to even",
-        "python/tvm_ios/tir/bfloat16.py",
+        "python/tvm_ios/backend/cpu/isa/bfloat16.py",
         "constant(0x7FFF) + odd",
         "constant(0x8000)",
         (f"{_PAIRED}::test_numbers_are_rounded_to_the_nearest_even_one",),

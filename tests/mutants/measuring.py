@@ -6,9 +6,11 @@ from __future__ import annotations
 from .mutant import Mutant
 
 _MEASURE = "python/tvm_ios/measure"
-_SPEED, _TIMING = f"{_MEASURE}/speed.py", f"{_MEASURE}/timing.py"
-_COST, _REHEARSAL = f"{_MEASURE}/cost.py", f"{_MEASURE}/rehearsal.py"
-_DECISION, _PAIRED, _ROUNDS = (f"{_MEASURE}/{n}.py" for n in ("decision", "paired", "rounds"))
+_SPEED, _TIMING = f"{_MEASURE}/timing/speed.py", f"{_MEASURE}/timing/stages.py"
+_COST, _REHEARSAL = f"{_MEASURE}/cost.py", f"{_MEASURE}/timing/in_network_trial.py"
+_DECISION, _PAIRED, _ROUNDS = (
+    f"{_MEASURE}/timing/{n}.py" for n in ("decision", "paired", "rounds")
+)
 
 MUTANTS = (
     Mutant(
@@ -16,21 +18,21 @@ MUTANTS = (
         _SPEED,
         "turn.seconds * (self.base / speed)",
         "turn.seconds * 1.0",
-        ("measure/test_speed.py::test_latencies_are_scaled_to_one_speed",),
+        ("measure/timing/test_speed.py::test_latencies_are_scaled_to_one_speed",),
     ),
     Mutant(
         "samples of a preempted worker count",
         _SPEED,
         "(seconds >= 0), seconds, np.nan)",
         "(seconds == seconds), abs(seconds), np.nan)",
-        ("measure/test_speed.py::test_preempted_samples_are_left_out",),
+        ("measure/timing/test_speed.py::test_preempted_samples_are_left_out",),
     ),
     Mutant(
         "runs that warm up count",
         _SPEED,
         "return Turn(turn.seconds[warm_up:], turn.arithmetic[warm_up:], turn.copies)",
         "return turn",
-        ("measure/test_speed.py::test_the_run_that_warms_up_does_not_count",),
+        ("measure/timing/test_speed.py::test_the_run_that_warms_up_does_not_count",),
     ),
     Mutant(
         "turns are accepted at any speed",
@@ -38,8 +40,8 @@ MUTANTS = (
         "return near and",
         "return True and",
         (
-            "measure/test_speed.py::test_a_slow_machine_is_waited_for",
-            "measure/test_speed.py::test_what_was_usual_was_a_busy_machine",
+            "measure/timing/test_speed.py::test_a_slow_machine_is_waited_for",
+            "measure/timing/test_speed.py::test_what_was_usual_was_a_busy_machine",
         ),
     ),
     Mutant(
@@ -47,21 +49,21 @@ MUTANTS = (
         _SPEED,
         "if max(before, after) > min(before, after) * (1 + _EQUAL_COPIES):",
         "if False:",
-        ("measure/test_speed.py::test_a_turn_that_was_mostly_disturbed_is_taken_again",),
+        ("measure/timing/test_speed.py::test_a_turn_that_was_mostly_disturbed_is_taken_again",),
     ),
     Mutant(
         "runs during which the speed changed count",
         _SPEED,
         "slow <= fast * (1 + _EQUAL), bool",
         "slow >= fast, bool",
-        ("measure/test_speed.py::test_runs_during_which_the_speed_changed_are_left_out",),
+        ("measure/timing/test_speed.py::test_runs_during_which_the_speed_changed_are_left_out",),
     ),
     Mutant(
         "the machine is not looked at before the first turn",
         _SPEED,
         "_LOOKS = 2",
         "_LOOKS = 0",
-        ("measure/test_speed.py::test_a_machine_that_is_busy_at_the_beginning",),
+        ("measure/timing/test_speed.py::test_a_machine_that_is_busy_at_the_beginning",),
     ),
     Mutant(
         "each search scales to a speed of its own",
@@ -85,21 +87,21 @@ MUTANTS = (
         _TIMING,
         "return float(np.median(times[-_NEWEST:]))",
         "return float(np.min(times[-_NEWEST:]))",
-        ("measure/test_timing.py::test_the_fastest_is_no_lucky_one",),
+        ("measure/timing/test_timing.py::test_the_fastest_is_no_lucky_one",),
     ),
     Mutant(
         "old samples count as much as new ones",
         _TIMING,
         "return float(np.median(times[-_NEWEST:]))",
         "return float(np.median(times))",
-        ("measure/test_timing.py::test_old_samples_are_forgotten",),
+        ("measure/timing/test_timing.py::test_old_samples_are_forgotten",),
     ),
     Mutant(
         "hopeless partitionings are timed again",
         _TIMING,
         "if typical(samples[name]) <= _HOPELESS * best",
         "if best",
-        ("measure/test_timing.py::test_a_slow_partitioning_is_timed_once",),
+        ("measure/timing/test_timing.py::test_a_slow_partitioning_is_timed_once",),
     ),
     Mutant(
         "refinement without a budget",
@@ -107,7 +109,7 @@ MUTANTS = (
         "_ROUNDS, _REFINED_ROUNDS = 2, 4",
         "_ROUNDS, _REFINED_ROUNDS = 2, 0",
         (
-            "measure/test_timing.py::test_refining_times_what_is_nearly_fastest_more_often",
+            "measure/timing/test_timing.py::test_refining_times_what_is_nearly_fastest_more_often",
             "measure/test_simulated_cost.py::test_the_stages_of_a_schedule_are_measured_again",
         ),
     ),
@@ -116,14 +118,14 @@ MUTANTS = (
         _TIMING,
         "fastest(samples)[1] if samples else self",
         "fastest(samples)[1] if False else self",
-        ("measure/test_timing.py::test_other_stages_run_in_their_fastest_partitioning",),
+        ("measure/timing/test_timing.py::test_other_stages_run_in_their_fastest_partitioning",),
     ),
     Mutant(
         "few samples are believed as much as many",
         _TIMING,
         "if len(logarithms) < _FEW:",
         "if False:",
-        ("measure/test_timing.py::test_few_samples_are_believed_less",),
+        ("measure/timing/test_timing.py::test_few_samples_are_believed_less",),
     ),
     Mutant(
         "hopeless candidates are measured",
@@ -171,28 +173,30 @@ MUTANTS = (
         _REHEARSAL,
         "_LEAD = 4",
         "_LEAD = 0",
-        ("measure/test_rehearsal.py::test_some_stages_run_before_one_that_is_timed",),
+        ("measure/timing/test_in_network_trial.py::test_some_stages_run_before_one_that_is_timed",),
     ),
     Mutant(
         "rehearsals in the reversed order",
         _REHEARSAL,
         "order.append(stages[number])",
         "order.insert(0, stages[number])",
-        ("measure/test_rehearsal.py::test_stages_follow_those_that_they_read_from",),
+        ("measure/timing/test_in_network_trial.py::test_stages_follow_those_that_they_read_from",),
     ),
     Mutant(
         "what launches nothing is timed",
         _REHEARSAL,
         "[stage for stage in ordered if not stage.free]",
         "list(ordered)",
-        ("measure/test_rehearsal.py::test_what_launches_nothing_is_left_out",),
+        ("measure/timing/test_in_network_trial.py::test_what_launches_nothing_is_left_out",),
     ),
     Mutant(
         "one stage a rehearsal",
         _REHEARSAL,
         "if not others & ops), len(runs))",
         "if not others), len(runs))",
-        ("measure/test_rehearsal.py::test_stages_of_different_operators_share_a_run",),
+        (
+            "measure/timing/test_in_network_trial.py::test_stages_of_different_operators_share_a_run",
+        ),
     ),
     Mutant(
         "the fastest model is taken without proof",
@@ -200,8 +204,8 @@ MUTANTS = (
         "if best is not None and proven is not None and proven.faster else baseline",
         "if best is not None else baseline",
         (
-            "measure/test_decision.py::test_equal_models_are_not_told_apart",
-            "measure/test_decision.py::test_a_machine_that_always_changes_tells_nothing",
+            "measure/timing/test_decision.py::test_equal_models_are_not_told_apart",
+            "measure/timing/test_decision.py::test_a_machine_that_always_changes_tells_nothing",
         ),
     ),
     Mutant(
@@ -209,7 +213,7 @@ MUTANTS = (
         _DECISION,
         "fresh: Ratios = {baseline: [], best: []}",
         "fresh: Ratios = {baseline: ratios[baseline] * 9, best: ratios[best] * 9}",
-        ("measure/test_decision.py::test_the_best_of_many_equal_models_gains_nothing",),
+        ("measure/timing/test_decision.py::test_the_best_of_many_equal_models_gains_nothing",),
     ),
     Mutant(
         "half an interval",
@@ -217,8 +221,8 @@ MUTANTS = (
         "    rank = _rank(len(near))",
         "    rank = (_rank(len(near)) + len(near) // 2) // 2",
         (
-            "measure/test_paired.py::test_the_ends_are_those_of_the_binomial_distribution",
-            "measure/test_paired.py::test_the_interval_covers_the_truth",
+            "measure/timing/test_paired.py::test_the_ends_are_those_of_the_binomial_distribution",
+            "measure/timing/test_paired.py::test_the_interval_covers_the_truth",
         ),
     ),
     Mutant(
@@ -226,46 +230,46 @@ MUTANTS = (
         _PAIRED,
         "if away <= limit]",
         "if away >= 0]",
-        ("measure/test_paired.py::test_a_few_ratios_far_away_are_left_out",),
+        ("measure/timing/test_paired.py::test_a_few_ratios_far_away_are_left_out",),
     ),
     Mutant(
         "minima of ratios for medians",
         _PAIRED,
         "return Speedup(float(np.median(near)),",
         "return Speedup(near[0],",
-        ("measure/test_paired.py::test_the_ends_are_those_of_the_binomial_distribution",),
+        ("measure/timing/test_paired.py::test_the_ends_are_those_of_the_binomial_distribution",),
     ),
     Mutant(
         "minima of rounds for medians",
         _ROUNDS,
         "float(np.median(times)) for name, times",
         "float(np.min(times)) for name, times",
-        ("measure/test_rounds.py::test_a_lucky_sample_is_not_the_median",),
+        ("measure/timing/test_rounds.py::test_a_lucky_sample_is_not_the_median",),
     ),
     Mutant(
         "rounds are not interleaved",
         _ROUNDS,
         "[{name: self._timers[name]() for name in order} for _ in range(2)]",
         "[*map(dict, zip(*([(n, self._timers[n]()) for _ in (0, 1)] for n in order)))]",
-        ("measure/test_rounds.py::test_the_samples_of_a_model_are_not_neighbours",),
+        ("measure/timing/test_rounds.py::test_the_samples_of_a_model_are_not_neighbours",),
     ),
     Mutant(
         "rounds always in one order",
         _ROUNDS,
         "return rotated[::-1] if number % 2 else rotated",
         "return list(names)",
-        ("measure/test_rounds.py::test_no_model_always_follows_the_same_one",),
+        ("measure/timing/test_rounds.py::test_no_model_always_follows_the_same_one",),
     ),
     Mutant(
         "a model whose two samples differ is kept",
         _ROUNDS,
         "max(pair) <= (1 + _CHANGED) * min(pair)",
         "max(pair) >= min(pair)",
-        ("measure/test_rounds.py::test_a_model_whose_samples_differ_is_left_out",),
+        ("measure/timing/test_rounds.py::test_a_model_whose_samples_differ_is_left_out",),
     ),
     Mutant(
         "cold weights lie at one place",
-        "python/tvm_ios/backend/shared/cold.py",
+        "python/tvm_ios/lowering/cold.py",
         "self._next += size",
         "self._next += 0",
         (
@@ -282,9 +286,9 @@ MUTANTS = (
     ),
     Mutant(
         "devices with another CPU measure, too",
-        f"{_MEASURE}/remote.py",
+        f"{_MEASURE}/transport/remote_pool.py",
         "if session.cpu == self._cpu:",
         "if session.cpu:",
-        ("measure/test_remote.py::test_a_device_with_another_cpu_measures_nothing",),
+        ("measure/transport/test_remote.py::test_a_device_with_another_cpu_measures_nothing",),
     ),
 )

@@ -10,23 +10,23 @@ _GRAPH = "python/tvm_ios/graph"
 MUTANTS = (
     Mutant(
         "indices that go backwards are a slice",
-        f"{_GRAPH}/takes.py",
+        "python/tvm_ios/rewrite/takes.py",
         "np.diff(indices) != 1",
         "np.diff(indices) > 1",
-        ("graph/test_takes.py::test_takes",),
+        ("rewrite/test_takes.py::test_takes",),
     ),
     Mutant(
         "indices in any order are a range",
-        f"{_GRAPH}/assignments.py",
+        "python/tvm_ios/rewrite/assignments.py",
         "if not np.array_equal(numbers, np.arange(len(places))):",
         "if False:",
-        ("graph/test_assignments.py::test_assignments",),
+        ("rewrite/test_assignments.py::test_assignments",),
     ),
     Mutant(
         "a tuple that is read elsewhere is inlined",
-        f"{_GRAPH}/results.py",
+        "python/tvm_ios/rewrite/results.py",
         "if result not in tuples or not readers[result] <= inlined:",
         "if result not in tuples:",
-        ("graph/test_results.py::test_tuples_of_results",),
+        ("rewrite/test_results.py::test_tuples_of_results",),
     ),
 )

@@ -8,40 +8,40 @@ from .mutant import Mutant
 _CPU = "python/tvm_ios/backend/cpu"
 _QUADS = "backend/cpu/kernels/test_quads.py"
 _QUANTIZED = "backend/cpu/rules/test_quantized.py"
-_GRAPH = "graph/test_quantization.py"
+_GRAPH = "rewrite/test_quantization.py"
 
 MUTANTS = (
     Mutant(
         "the zero point does not move the range",
-        "python/tvm_ios/graph/quantization.py",
+        "python/tvm_ios/rewrite/quantization.py",
         "low - zero",
         "low",
         (f"{_GRAPH}::test_ties_are_rounded_to_even",),
     ),
     Mutant(
         "a value is dequantised by another scale than it was quantised by",
-        "python/tvm_ios/graph/quantization.py",
+        "python/tvm_ios/rewrite/quantization.py",
         "grid != _grid(call)",
         "False",
         (f"{_GRAPH}::test_what_is_left_as_it_is",),
     ),
     Mutant(
         "the lowest value of an image is that of the padding",
-        f"{_CPU}/kernels/conv2d_tile.py",
+        f"{_CPU}/kernels/conv/tile.py",
         "if inside == kernel else inside",
         "if inside else inside",
         (f"{_QUADS}::test_convolutions",),
     ),
     Mutant(
         "bytes are stored without their lowest value",
-        "python/tvm_ios/tir/int8.py",
+        "python/tvm_ios/backend/cpu/isa/int8.py",
         "- splat(T.int32(self.low), lanes)",
         "- splat(T.int32(0), lanes)",
         (f"{_QUADS}::test_values_on_a_grid_are_stored_exactly",),
     ),
     Mutant(
         "factors are unsigned, too",
-        "python/tvm_ios/tir/int8.py",
+        "python/tvm_ios/backend/cpu/isa/int8.py",
         "signed = T.shift_right(T.shift_left(b, constant(24 - place)), constant(24))",
         "signed = T.bitwise_and(T.shift_right(b, constant(place)), constant(255))",
         (f"{_QUADS}::test_convolutions",),

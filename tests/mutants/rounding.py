@@ -8,7 +8,7 @@ from .mutant import Mutant
 _CPU = "python/tvm_ios/backend/cpu"
 _AMX = "backend/cpu/kernels/test_amx.py"
 _BFMMLA = "backend/cpu/kernels/test_bfmmla.py"
-_ATTENTION = "backend/cpu/kernels/test_attention.py"
+_ATTENTION = "backend/cpu/kernels/attention/test_attention.py"
 _HALF = "backend/cpu/test_half_precision.py"
 _SUMS = "backend/cpu/replace/test_add.py"
 _TUNE = "backend/cpu/measure/test_tune.py"
@@ -16,21 +16,21 @@ _TUNE = "backend/cpu/measure/test_tune.py"
 MUTANTS = (
     Mutant(
         "the weight of a pair's second key is left out",
-        f"{_CPU}/kernels/attention_strip.py",
+        f"{_CPU}/kernels/attention/strip.py",
         "joined(*rounded)",
         "joined(rounded[0])",
         (f"{_ATTENTION}::test_pairs",),
     ),
     Mutant(
         "all blocks of keys have the values of the first pairs",
-        f"{_CPU}/kernels/attention_strip.py",
+        f"{_CPU}/kernels/attention/strip.py",
         "self.head.value(begin // self.step + key, at(i))",
         "self.head.value(begin + key if self.step == 1 else key, at(i))",
         (f"{_ATTENTION}::test_pairs",),
     ),
     Mutant(
         "scores of an attention are not scaled",
-        f"{_CPU}/kernels/attention_strip.py",
+        f"{_CPU}/kernels/attention/strip.py",
         "* splat(T.float32(a.scale), lanes)",
         "* splat(T.float32(1), lanes)",
         (f"{_ATTENTION}::test_attention", f"{_ATTENTION}::test_pairs"),
@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         "convolutions of different precision are added up",
-        "python/tvm_ios/backend/shared/replacements/convolution_sum.py",
+        "python/tvm_ios/lowering/replacements/convolution_sum.py",
         "fits(lowered, op) == fits(lowered, reader) is not None",
         "fits(lowered, op) is not None",
         (f"{_SUMS}::test_convolutions_of_different_precision_are_not_added_up",),
@@ -107,35 +107,35 @@ MUTANTS = (
     ),
     Mutant(
         "a left matrix has rows that lie in the padding",
-        f"{_CPU}/kernels/conv2d_matrices.py",
+        f"{_CPU}/kernels/conv/tile_matmul.py",
         "if column not in inside:",
         "if column not in range(self.tile.width):",
         (f"{_AMX}::test_convolutions", f"{_BFMMLA}::test_convolutions"),
     ),
     Mutant(
         "a left matrix has channels behind the last one",
-        f"{_CPU}/kernels/conv2d_matrices.py",
+        f"{_CPU}/kernels/conv/tile_matmul.py",
         "return T.bitwise_and(value, bits)",
         "return value",
         (f"{_AMX}::test_convolutions", f"{_BFMMLA}::test_convolutions"),
     ),
     Mutant(
         "an odd last channel has a neighbour",
-        f"{_CPU}/kernels/conv2d_matrices.py",
+        f"{_CPU}/kernels/conv/tile_matmul.py",
         "[FIRST if conv.lone else BOTH]",
         "[BOTH]",
         (f"{_AMX}::test_convolutions",),
     ),
     Mutant(
         "all columns are rows of a left matrix of AMX, whatever the stride",
-        f"{_CPU}/kernels/conv2d_amx.py",
+        f"{_CPU}/kernels/conv/amx.py",
         "left_bytes = stride * conv",
         "left_bytes = conv",
         (f"{_AMX}::test_convolutions",),
     ),
     Mutant(
         "the second left matrix is the first one",
-        "python/tvm_ios/tir/amx.py",
+        "python/tvm_ios/backend/cpu/isa/amx.py",
         "[0] if len(self.rows) == 1 else [0, self.rows[0]]",
         "[0] * len(self.rows)",
         (f"{_AMX}::test_convolutions", f"{_AMX}::test_products"),
@@ -156,7 +156,7 @@ MUTANTS = (
     ),
     Mutant(
         "sums of bfmmla stay in the order of the instruction",
-        "python/tvm_ios/tir/bfmmla.py",
+        "python/tvm_ios/backend/cpu/isa/bfmmla.py",
         "sums[row] = shuffled(both, [0, 1, 4, 5])",
         "sums[row] = both[0]",
         (f"{_BFMMLA}::test_convolutions", f"{_BFMMLA}::test_products"),
@@ -170,14 +170,14 @@ MUTANTS = (
     ),
     Mutant(
         "exponentials behind the last key are no numbers",
-        f"{_CPU}/kernels/attention_amx.py",
+        f"{_CPU}/kernels/attention/amx.py",
         "splat(T.int32(0), self.lanes), [pair, at]",
         "splat(T.int32(-1), self.lanes), [pair, at]",
         (f"{_AMX}::test_attentions",),
     ),
     Mutant(
         "values behind the last key are no numbers",
-        f"{_CPU}/kernels/attention.py",
+        f"{_CPU}/kernels/attention/attention.py",
         "zero = splat(T.int32(0), width)",
         "zero = splat(T.int32(-1), width)",
         (f"{_AMX}::test_attentions",),

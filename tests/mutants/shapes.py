@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "functions of two shapes are exported under one name",
-        "python/tvm_ios/backend/shared/emitter.py",
+        "python/tvm_ios/lowering/emitter.py",
         'return function.with_attr("global_symbol", name) if exported else function',
         "return function",
         (f"{_SIGNATURES}::test_lengths_and_batches",),

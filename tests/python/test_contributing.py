@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-GROUPS = ("tvm_ios/frontend/relay/operators/", "tvm_ios/frontend/zoo/")
+GROUPS = ("tvm_ios/relay/operators/", "tvm_ios/zoo/")
 """Folders that are described by their kind of file."""
 
 ADDED_BY_THE_READER = {

@@ -32,11 +32,10 @@ from support.networks import (
     relax_module,
     run_vm,
 )
-from tvm_ios import transform
+from tvm_ios import transform, zoo
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import CostError, ModelError, OptionError, ScheduleError, TargetError
-from tvm_ios.frontend import zoo
-from tvm_ios.measure.runners import LocalRunner
+from tvm_ios.measure.transport.locations import LocalRunner
 from tvm_ios.options import Options
 from tvm_ios.transform import InterOperatorSchedule
 

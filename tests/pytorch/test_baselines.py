@@ -12,10 +12,11 @@ import torch
 
 from support.cli import SHAPE, reference, save_branches
 from support.networks import assert_close
-from tvm_ios.baselines.gpu import NAMES, QUICK_NAMES, gpu_peers
+from tvm_ios import zoo
+from tvm_ios.baselines.contenders import NAMES, QUICK_NAMES
+from tvm_ios.baselines.gpu import gpu_peers
 from tvm_ios.baselines.torch_module import torch_module
 from tvm_ios.baselines.torch_runs import torch_runs
-from tvm_ios.frontend import zoo
 
 CPU = torch.device("cpu")
 IMAGE = np.random.default_rng(1).standard_normal(SHAPE).astype("float32")

@@ -14,9 +14,9 @@ import tvm
 
 from support.networks import poisoned_tensor
 from tvm_ios.backend.cpu.code.objects import kernel_object, static_library
+from tvm_ios.backend.cpu.isa import bfmmla
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
-from tvm_ios.database.objects import ObjectStore
-from tvm_ios.tir import bfmmla
+from tvm_ios.support.object_store import ObjectStore
 
 NEON = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"], "num-cores": 2}
 BF16 = {**NEON, "mattr": ["+neon", "+bf16"]}

@@ -9,11 +9,11 @@ import numpy as np
 import tvm
 
 from support.networks import assert_close, run_kernel
-from tvm_ios.backend.cpu.kernels.attention import attention_kernel
-from tvm_ios.backend.cpu.kernels.attention_strip import Attention
+from tvm_ios.backend.cpu.core import Core
+from tvm_ios.backend.cpu.isa.bfloat16 import Bfloat16, exact, nearest
+from tvm_ios.backend.cpu.kernels.attention.attention import attention_kernel
+from tvm_ios.backend.cpu.kernels.attention.strip import Attention
 from tvm_ios.backend.cpu.kernels.storage import with_storage
-from tvm_ios.target import Core
-from tvm_ios.tir.bfloat16 import Bfloat16, exact, nearest
 
 
 def attended(

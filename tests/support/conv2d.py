@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tvm_ios.tir.epilogue import Epilogue, Operand, Step
-from tvm_ios.tir.window import Window
+from tvm_ios.ops.epilogue import Epilogue, Operand, Step
+from tvm_ios.ops.window import Window
 
 RELU = Step("relu", (Operand("value", 1),))
 BIAS = Epilogue((Step("add", (Operand("value", 0), Operand("argument", 0))), RELU), ("channel",))

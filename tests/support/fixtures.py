@@ -48,10 +48,10 @@ def hurried() -> Iterator[None]:
     latency is. How long is waited and sampled has tests of its own, with clocks of their own. The
     machine's balance is a typical one, so that kernels are chosen alike in all runs.
     """
+    from tvm_ios.backend.cpu.core import TYPICAL
     from tvm_ios.backend.cpu.measure import balance
     from tvm_ios.compiler import compare
     from tvm_ios.measure import cost
-    from tvm_ios.target import TYPICAL
 
     unit = TYPICAL.multiply_add
     typical = {"multiply_add": unit, "far": TYPICAL.far * unit, "memory": TYPICAL.memory * unit}

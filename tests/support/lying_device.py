@@ -10,7 +10,7 @@ import numpy as np
 import tvm_ffi
 
 import tvm_ios  # noqa: F401 - has the functions that are registered again
-from tvm_ios.measure import server
+from tvm_ios.measure.transport import server
 
 
 def _times(seconds: float, stages: bytes, repeat: int) -> np.ndarray:

@@ -16,12 +16,13 @@ import tvm_ffi
 from tvm import relax
 
 from support.kernel_module import kernel_module
+from tvm_ios.backend.cpu.core import Core, core_of
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.kernels.layout import Layout
 from tvm_ios.backend.registry import kind_of
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.graph.operators import OperatorGraph
-from tvm_ios.target import Core, core_of, resolve
+from tvm_ios.target import resolve
 from tvm_ios.transform import InterOperatorSchedule
 
 WORKERS = 2

@@ -18,21 +18,21 @@ import tvm_ffi
 from numpy.lib.stride_tricks import sliding_window_view
 from tvm import relax
 
-from tvm_ios.backend.shared.emitter import Emitter, Library, LoweredSchedule, Network, emit_networks
-from tvm_ios.backend.shared.implementation import Implementation, LoweredGraph
-from tvm_ios.backend.shared.kernel import Kernel
-from tvm_ios.backend.shared.stages import Stage, StageBuilder
 from tvm_ios.database import DeviceIdentity, MeasurementDatabase
 from tvm_ios.errors import ScheduleError
-from tvm_ios.graph.fold import constant_array
 from tvm_ios.graph.operators import Operator, OperatorGraph
+from tvm_ios.lowering.emitter import Emitter, Library, LoweredSchedule, Network, emit_networks
+from tvm_ios.lowering.implementation import Implementation, LoweredGraph
+from tvm_ios.lowering.kernel import Kernel
+from tvm_ios.lowering.stages import Stage, StageBuilder
 from tvm_ios.measure.cache import MeasurementCache
-from tvm_ios.measure.model import Timers, Variants
-from tvm_ios.measure.pool import LocalPool, RunnerPool
-from tvm_ios.measure.runners import LocalRunner, Runner
-from tvm_ios.measure.stage_runner import Turn
+from tvm_ios.measure.timing.models import Timers, Variants
+from tvm_ios.measure.transport.locations import LocalRunner, Runner
+from tvm_ios.measure.transport.pool import LocalPool, RunnerPool
+from tvm_ios.measure.transport.protocol import Turn
+from tvm_ios.ops.tensor import TensorSpec
 from tvm_ios.options import Options
-from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.relax_ir.constants import constant_array
 
 T = TypeVar("T")
 

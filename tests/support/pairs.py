@@ -11,17 +11,19 @@ import tvm
 
 from support.conv2d import BIAS, Case, reference
 from support.networks import assert_close, poisoned, run_kernel, unpack
-from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
-from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
+from tvm_ios.backend.cpu.core import Core
+from tvm_ios.backend.cpu.isa.bfloat16 import Bfloat16, exact, nearest
+from tvm_ios.backend.cpu.kernels.conv.conv2d import conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
 from tvm_ios.backend.cpu.kernels.layout import Layout, pack_pairs
-from tvm_ios.backend.cpu.kernels.matmul_packing import pack_matrix
-from tvm_ios.backend.cpu.kernels.paired_matmul import pack_pairs as pack_matrix_pairs
-from tvm_ios.backend.cpu.kernels.paired_matmul import paired_matmul_kernel
+from tvm_ios.backend.cpu.kernels.matmul.packing import pack_matrix
+from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import (
+    pack_pairs as pack_matrix_pairs,
+)
+from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import paired_matmul_kernel
 from tvm_ios.backend.cpu.kernels.storage import with_storage
-from tvm_ios.backend.shared.product import Matmul
-from tvm_ios.target import Core
-from tvm_ios.tir.bfloat16 import Bfloat16, exact, nearest
-from tvm_ios.tir.epilogue import Epilogue, Operand, Step
+from tvm_ios.lowering.product import Matmul
+from tvm_ios.ops.epilogue import Epilogue, Operand, Step
 
 MATRIX_CASES = {
     "1x1": Case(kernel=(1, 1), padding=(0, 0, 0, 0)),

@@ -18,14 +18,14 @@ from support.networks import NATIVE, constant, few_stages, isa_of, relax_module
 from support.tiled import convolutions
 from tvm_ios.backend.cpu.code.functions import build_functions
 from tvm_ios.backend.cpu.kernels import prefetch
-from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
+from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.kernels.tiling import RegisterTile
-from tvm_ios.backend.cpu.kernels.winograd import winograd_kernel
-from tvm_ios.backend.cpu.kernels.winograd_model import WinogradTiling
+from tvm_ios.backend.cpu.kernels.winograd.convolution import winograd_kernel
+from tvm_ios.backend.cpu.kernels.winograd.model import WinogradTiling
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.ops.window import Window
 from tvm_ios.options import Options
-from tvm_ios.tir.window import Window
 
 op = relax.op
 IMAGE = (1, 20, 12, 10)

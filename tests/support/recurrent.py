@@ -6,7 +6,7 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
-from tvm_ios.tir.recurrence import Recurrence, recurrence
+from tvm_ios.ops.recurrence import Recurrence, recurrence
 
 
 def recurrent_network(layer: Recurrence) -> tvm.IRModule:

@@ -21,10 +21,10 @@ from replay.machine import Machine
 from support.networks import conv, relax_module
 from support.numpy_backend import KIND, NumpyKind
 from tvm_ios.backend import registry
-from tvm_ios.backend.shared.kernel import Kernel
-from tvm_ios.backend.shared.stages import AnyStage
 from tvm_ios.compiler.pricing import measure_prices
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.lowering.kernel import Kernel
+from tvm_ios.lowering.stages import AnyStage
 from tvm_ios.measure.cache import MeasurementCache
 from tvm_ios.measure.cost import MeasuredCost
 from tvm_ios.options import Options

@@ -11,7 +11,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from tvm_ios.frontend import zoo
+from tvm_ios import zoo
 from tvm_ios.target import resolve
 
 # The network is compared, not the code that LLVM makes of it, which takes most of the time.

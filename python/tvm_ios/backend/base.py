@@ -11,15 +11,15 @@ from tvm import relax
 
 from ..database import DeviceIdentity, MeasurementDatabase
 from ..graph.operators import OperatorGraph
+from ..lowering.emitter import Network
+from ..lowering.kernel import K
+from ..lowering.stages import AnyStageBuilder, S
 from ..measure.cache import MeasurementCache
-from ..measure.model import Variants
-from ..measure.pool import RunnerPool
-from ..measure.runners import Runner
+from ..measure.timing.models import Variants
+from ..measure.transport.locations import Runner
+from ..measure.transport.pool import RunnerPool
 from ..schedule.options import Options
 from ..schedule.timeline import Timeline
-from .shared.emitter import Network
-from .shared.kernel import K
-from .shared.stages import AnyStageBuilder, S
 
 A = TypeVar("A", bound=AnyStageBuilder)
 """What builds the stages of one back end, of its kernels."""

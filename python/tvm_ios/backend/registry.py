@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import tvm
 
+from ..lowering.kernel import K
+from ..lowering.stages import S
 from ..target import parse, parse_any
 from .base import A, AnyKind, Backend, TargetKind
 from .cpu.kind import CpuKind
 from .cuda.kind import CudaKind
-from .shared.kernel import K
-from .shared.stages import S
 
 if TYPE_CHECKING:
     from .cpu.backend import CpuBackend

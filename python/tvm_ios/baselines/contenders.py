@@ -8,7 +8,14 @@ from typing import Protocol
 
 import numpy as np
 
-from ..measure.model import Contender
+from ..measure.timing.models import Contender
+
+NAMES = ("torch_compile", "torch_cudnn")
+"""PyTorch's compiler with autotuning, and PyTorch's own kernels and cuDNN's in a CUDA graph."""
+
+QUICK_NAMES = ("torch_reduce_overhead", "torch_cudnn", "torch_eager")
+"""Those that are ready within a minute: the compiler without autotuning, and the kernels launched
+one by one, too."""
 
 
 class Peer(Contender, Protocol):

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .contenders import Peers
-
-NAMES = ("torch_compile", "torch_cudnn")
-"""PyTorch's compiler with autotuning, and PyTorch's own kernels and cuDNN's in a CUDA graph."""
-
-QUICK_NAMES = ("torch_reduce_overhead", "torch_cudnn", "torch_eager")
-"""Those that are ready within a minute: the compiler without autotuning, and the kernels launched
-one by one, too."""
+from .contenders import NAMES, Peers
 
 
 def gpu_peers(
@@ -39,7 +32,7 @@ def gpu_peers(
     trust : bool
         As :func:`tvm_ios.frontend.models.load_model` has it.
     names : sequence of str
-        Of :data:`NAMES` or :data:`QUICK_NAMES`.
+        Of :data:`~.contenders.NAMES` or :data:`~.contenders.QUICK_NAMES`.
     """
     try:
         import torch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from ..frontend import zoo
+from .. import zoo
 from ..frontend.models import ZOO
 from ..frontend.pytorch import load_program
 from ..support.errors import ModelError

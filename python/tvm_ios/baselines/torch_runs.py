@@ -13,8 +13,7 @@ import torch
 
 from ..frontend.importing import captured
 from ..support.text import first_line
-from .contenders import Peers
-from .gpu import NAMES
+from .contenders import NAMES, Peers
 from .torch_module import torch_module
 
 _WARM_UP = 3  # runs, after which cuDNN has chosen, and nothing is allocated any more

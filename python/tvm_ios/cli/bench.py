@@ -32,7 +32,7 @@ from ..compiler.compare import (
 )
 from ..compiler.scheduler import Scheduler
 from ..draw import words
-from ..measure.model import Timing
+from ..measure.timing.models import Timing
 from ..schedule.schedule import Schedule
 from ..support.files import replacing
 from ..support.progress import working

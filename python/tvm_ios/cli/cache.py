@@ -8,8 +8,8 @@ import json
 from dataclasses import asdict
 from typing import TypeAlias
 
-from ..database.objects import LIMIT, ObjectStore
 from ..support.caches import OBJECTS, object_directory
+from ..support.object_store import LIMIT, ObjectStore
 from .options import add_common, whole
 
 _Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"

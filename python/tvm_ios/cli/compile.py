@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..backend.shared.export import check_linker
 from ..compiler import signatures, steps
 from ..compiler.artifact import Serving
 from ..compiler.scheduler import Scheduler
 from ..compiler.specialise import specialise
 from ..draw import words
+from ..lowering.export import check_linker
 from ..schedule.schedule import Schedule
 from ..support.errors import OptionError
 from ..support.files import replacing

@@ -19,7 +19,7 @@ from ..backend.registry import kind_of
 from ..compiler import steps
 from ..compiler.scheduler import Scheduler
 from ..frontend.models import load_model
-from ..graph.recognise import static_shape
+from ..relax_ir.expressions import static_shape
 from ..schedule.options import AUTO, PRECISIONS, Options
 from ..schedule.partitioning import STRATEGIES
 from ..schedule.schedule import Schedule

@@ -7,7 +7,7 @@ import argparse
 import math
 
 from ..backend.registry import kind_of
-from ..measure.runners import TIME_LIMIT, LocalRunner, ProcessRunner, RPCRunner, Runner
+from ..measure.transport.locations import TIME_LIMIT, LocalRunner, ProcessRunner, RPCRunner, Runner
 from ..support.errors import OptionError
 
 

@@ -14,7 +14,7 @@ from ..compiler.profiling import profile_run
 from ..compiler.scheduler import Scheduler
 from ..frontend.models import load_model
 from ..measure.profile import NetworkProfile
-from ..measure.runners import LocalRunner
+from ..measure.transport.locations import LocalRunner
 from ..schedule.devices import device_terms
 from ..schedule.options import Options
 from ..schedule.schedule import Schedule

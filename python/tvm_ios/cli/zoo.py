@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..frontend import zoo
+from .. import zoo
 from ..frontend.models import ZOO
 from . import output
 from .options import add_common

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..backend.shared.stages import AnyStageBuilder
 from ..graph.fingerprint import fingerprint, fits
 from ..graph.operators import OperatorGraph
+from ..lowering.stages import AnyStageBuilder
 from ..schedule.devices import machine_name
 from ..schedule.schedule import Schedule, ScheduledStage
 from ..support.errors import ScheduleError

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ..measure.decision import Decision, decide
-from ..measure.model import Timers, Variants
+from ..measure.timing.decision import Decision, decide
+from ..measure.timing.models import Timers, Variants
 from ..schedule.schedule import Schedule
 from ..schedule.speedup import Speedup
 from ..support.progress import working

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import tvm
 
-from ..backend.shared.emitter import choose_variant
+from ..lowering.emitter import choose_variant
 from ..schedule.schedule import Schedule
 
 

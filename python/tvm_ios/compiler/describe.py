@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from ..backend.shared.stages import AnyStageBuilder
 from ..graph.dag import Candidate, components
 from ..graph.operators import Operator, OperatorGraph
+from ..lowering.stages import AnyStageBuilder
 from ..schedule.schedule import Schedule, ScheduledOperator
 
 

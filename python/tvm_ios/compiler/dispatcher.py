@@ -14,7 +14,7 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from ..graph.recognise import static_shape
+from ..relax_ir.expressions import static_shape
 
 
 def with_dispatcher(mod: tvm.IRModule, name: str, functions: Sequence[str]) -> tvm.IRModule:

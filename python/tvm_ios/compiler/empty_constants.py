@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..graph.fold import constant_array
+from ..relax_ir.constants import constant_array
 
 
 def allocate_empty_constants(mod: tvm.IRModule) -> tvm.IRModule:

@@ -7,13 +7,13 @@ import zlib
 from typing import Any
 
 from ..backend.base import Backend
-from ..backend.shared.stages import AnyStageBuilder
 from ..database import MeasurementDatabase
 from ..graph.fingerprint import fingerprint
+from ..lowering.stages import AnyStageBuilder
 from ..measure.cache import MeasurementCache
 from ..measure.cost import MeasuredCost
-from ..measure.pool import AnyRunnerPool
-from ..measure.speed import MachineSpeed
+from ..measure.timing.speed import MachineSpeed
+from ..measure.transport.pool import AnyRunnerPool
 from ..schedule.options import Options
 from ..search.cost_model import CostModel
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from ..backend.shared.implementation import moved_bytes
 from ..graph.operators import Operator
+from ..lowering.implementation import moved_bytes
 from ..measure.profile import NetworkProfile, profile, time_alone
 from ..schedule.schedule import Schedule
 from .scheduler import Scheduler

@@ -15,21 +15,21 @@ from tvm import relax
 
 from ..backend.base import Backend
 from ..backend.registry import kind_of
-from ..backend.shared.emitter import LoweredSchedule, Network, Stages
-from ..backend.shared.replacements.find import Replacements
-from ..backend.shared.schedule_lowering import ScheduleLowering
-from ..backend.shared.stages import AnyStageBuilder
 from ..database import MeasurementDatabase
 from ..graph.dag import Candidate
 from ..graph.extract import extract
 from ..graph.fingerprint import fingerprint
-from ..graph.indices import smallest_extent
 from ..graph.operators import Operator, OperatorGraph
-from ..graph.prepare import prepare
+from ..lowering.emitter import LoweredSchedule, Network, Stages
+from ..lowering.replacements.find import Replacements
+from ..lowering.schedule_lowering import ScheduleLowering
+from ..lowering.stages import AnyStageBuilder
 from ..measure.given import GivenCost, StageCost, given_cost
-from ..measure.model import Variants, random_inputs
-from ..measure.pool import AnyRunnerPool
-from ..measure.runners import LocalRunner, Runner
+from ..measure.timing.models import Variants, random_inputs
+from ..measure.transport.locations import LocalRunner, Runner
+from ..measure.transport.pool import AnyRunnerPool
+from ..ops.index_check import smallest_extent
+from ..rewrite.prepare import prepare
 from ..schedule.options import Options
 from ..schedule.rounding import Rounding
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage

@@ -14,8 +14,8 @@ import tvm
 from tvm import relax
 
 from ..backend.registry import kind_of
-from ..graph.recognise import static_shape
-from ..measure.runners import Runner
+from ..measure.transport.locations import Runner
+from ..relax_ir.expressions import static_shape
 from ..schedule.schedule import Schedule
 from ..support.errors import ModelError, OptionError, TargetError
 from ..support.folders import TemporaryFolder

@@ -25,9 +25,9 @@ import tvm
 from tvm import relax
 
 from ..backend.registry import kind_of
-from ..backend.shared.export import export
+from ..lowering.export import export
 from ..measure.given import StageCost
-from ..measure.runners import Runner
+from ..measure.transport.locations import Runner
 from ..schedule.options import Options
 from ..schedule.schedule import Schedule
 from ..support.errors import ModelError

@@ -17,15 +17,16 @@ import tvm_ffi
 
 from ..support import _ffi_api  # noqa: F401  (loads the library)
 from ..support.caches import object_directory
-from .objects import ObjectStore, shared_store
+from ..support.object_store import ObjectStore, shared_store
 
 # Relative to the packages' directory: the code that partitions the work, emits, compiles, runs and
 # times the kernels, and selects the cores. The front ends and the graph do not matter, because the
 # key of a latency says what a kernel computes and for which target.
 _TIMED = (
     "tvm_ios/backend",
+    "tvm_ios/lowering",
     "tvm_ios/measure",
-    "tvm_ios/tir",
+    "tvm_ios/ops",
     "tvm_ios/support/threads.py",
     "tvm_ios_env/machine.py",
     "tvm_ios_runtime/threads.py",
@@ -38,7 +39,7 @@ _UNTIMED = (
     "tvm_ios/backend/cpu/code/cpu_check.py",
     "tvm_ios/backend/cpu/code/driver.py",
     "tvm_ios/backend/cpu/code/elf.py",
-    "tvm_ios/backend/cpu/code/following.py",
+    "tvm_ios/backend/cpu/code/prefetch_target.py",
     "tvm_ios/backend/cpu/code/llvm_ir.py",
     "tvm_ios/backend/cpu/code/network.py",
     "tvm_ios/backend/cpu/code/progress.py",
@@ -49,11 +50,11 @@ _UNTIMED = (
     "tvm_ios/backend/cpu/code/waits.py",
     "tvm_ios/backend/cpu/measure/timeline.py",
     "tvm_ios/backend/cuda/code/network.py",
-    "tvm_ios/measure/decision.py",
+    "tvm_ios/measure/timing/decision.py",
     "tvm_ios/measure/given.py",
     "tvm_ios/measure/learned",
-    "tvm_ios/measure/paired.py",
-    "tvm_ios/measure/rounds.py",
+    "tvm_ios/measure/timing/paired.py",
+    "tvm_ios/measure/timing/rounds.py",
 )
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import tvm
 
+from .. import relay, zoo
+from ..relay.ast import TensorType
+from ..relay.convert import convert
+from ..relay.loading import given_params
 from ..support.errors import ModelError
-from . import onnx, pytorch, relay, zoo
+from . import onnx, pytorch
 from .importing import closing_builders
-from .relay.ast import TensorType
-from .relay.convert import convert
-from .relay.loading import given_params
 from .shapes import LARGEST, Shapes, check_names, fit
 
 ZOO = "zoo:"

@@ -10,12 +10,13 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from ..relax_ir.expressions import held_shape
+from ..relax_ir.functions import relax_function
 from ..support.errors import ModelError
 from ..support.modules import module_path
 from .operators import Operator, OperatorGraph
-from .prepare import relax_function
 from .rearrange import Rearrangement, moves
-from .recognise import flops_of, held_shape, kind_of
+from .recognise import flops_of, kind_of
 from .region import Region, Uses, grow
 
 

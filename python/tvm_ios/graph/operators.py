@@ -10,7 +10,7 @@ from functools import cached_property
 import tvm
 from tvm import relax, tirx
 
-from ..tir.epilogue import Epilogue
+from ..ops.epilogue import Epilogue
 from .dag import Dag
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tvm import relax, tirx
 
-from ..tir.strides import Strides
-from .recognise import held_shape, is_float32, known_shape, op_name
+from ..ops.strides import Strides
+from ..relax_ir.expressions import held_shape, is_float32, known_shape, op_name
 
 _RESHAPES = frozenset({"reshape", "flatten", "expand_dims", "squeeze"})
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from ..support.errors import ModelError
-from ..tir.epilogue import Broadcast
-from .fold import constant_array
-from .indices import checks_indices
-from .recurrence import is_recurrence
+from ..ops import index_check, recurrence
+from ..ops.epilogue import Broadcast
+from ..relax_ir.constants import number_of, scalar_constant
+from ..relax_ir.expressions import is_float32, is_op, known_shape, op_name, static_shape
 
 ELEMENTWISE = {
     "add": "add",
@@ -79,13 +78,6 @@ def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
     return ElementwiseCall(ELEMENTWISE[name], tuple(expr.args), constants)
 
 
-def op_name(expr: relax.Expr) -> str:
-    """Return the name of the called operator, such as ``nn.conv2d``; empty if there is none."""
-    if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
-        return expr.op.name.removeprefix("relax.")
-    return ""
-
-
 def kind_of(expr: relax.Expr) -> str:
     """Return the kind of an anchor, as schedules show it."""
     if checks_indices(expr):
@@ -98,6 +90,16 @@ def kind_of(expr: relax.Expr) -> str:
     if not name:
         return "call" if isinstance(expr, relax.Call) else type(expr).__name__.lower()
     return name
+
+
+def checks_indices(expr: relax.Expr) -> bool:
+    """Return whether ``expr`` is a call of a function that checks indices."""
+    return is_op(expr, "call_tir") and expr.args[0].name_hint.startswith(index_check.FUNCTION)
+
+
+def is_recurrence(expr: relax.Expr) -> bool:
+    """Return whether ``expr`` is a call that :func:`~tvm_ios.ops.recurrence.recurrence` emits."""
+    return is_op(expr, "call_tir") and expr.args[0].name_hint.startswith(f"{recurrence.FUNCTION}_")
 
 
 def broadcast_kind(shape: tuple[int, ...], result: tuple[int, ...]) -> Broadcast | None:
@@ -136,56 +138,6 @@ def normalises_channels(expr: relax.Expr) -> bool:
     return [int(axis) % 4 for axis in expr.attrs.axes] == [1]
 
 
-def scalar_constant(expr: relax.Expr) -> float | None:
-    """Return the value of a constant with one element; None for any other expression."""
-    value = constant_array(expr)
-    return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
-
-
-def is_float32(expr: relax.Expr) -> bool:
-    return isinstance(expr.ty, relax.TensorType) and str(expr.ty.dtype) == "float32"
-
-
-def static_shape(expr: relax.Expr, what: str) -> tuple[int, ...]:
-    """Return the shape of a tensor.
-
-    Raises
-    ------
-    ModelError
-        If a dimension is not known at compile time; the message names the first one.
-    """
-    shape = expr.ty.shape
-    if not isinstance(shape, relax.ShapeExpr):
-        raise ModelError(
-            f"{what} has no known shape; give the inputs' shapes with --input-shapes, "
-            "or bind them before scheduling."
-        )
-    for axis, size in enumerate(shape.values):
-        if not isinstance(size, tvm.tirx.IntImm):
-            raise ModelError(
-                f"Dimension {axis} of {what} is dynamic ({size}); fix it with "
-                f'--input-shapes "NAME:[...]" or relax.transform.BindSymbolicVars.'
-            )
-    return tuple(int(size) for size in shape.values)
-
-
-def known_shape(expr: relax.Expr) -> tuple[int, ...] | None:
-    """Return the static shape of a tensor; None for any other expression."""
-    if not isinstance(expr.ty, relax.TensorType) or not isinstance(expr.ty.shape, relax.ShapeExpr):
-        return None
-    sizes = expr.ty.shape.values
-    if not all(isinstance(size, tvm.tirx.IntImm) for size in sizes):
-        return None
-    return tuple(int(size) for size in sizes)
-
-
-def held_shape(expr: relax.Expr) -> tuple[int, ...]:
-    """Return the shape of a tensor that is known to be static."""
-    shape = known_shape(expr)
-    assert shape is not None, "its shape is static"
-    return shape
-
-
 def flops_of(anchor: relax.Expr) -> int:
     """Return the floating-point operations of a convolution, product or attention; else 0."""
     name = op_name(anchor)
@@ -208,13 +160,3 @@ def _is_depthwise(conv: relax.Call) -> bool:
         return False
     inputs = weights.values[1]
     return isinstance(inputs, tvm.tirx.IntImm) and int(inputs) == 1
-
-
-def number_of(expr: relax.Expr) -> float | None:
-    """Return a number that is a prim value or a constant tensor with one element."""
-    value = getattr(expr, "value", None)
-    if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm):
-        return float(value.value)
-    if isinstance(value, int | float):
-        return float(value)
-    return scalar_constant(expr)

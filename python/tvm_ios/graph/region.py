@@ -8,17 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from tvm import relax
 
-from ..tir.epilogue import NOTHING, Broadcast, Epilogue, Operand, Step
-from .recognise import (
-    ElementwiseCall,
-    broadcast_kind,
-    elementwise,
-    is_float32,
-    known_shape,
-    op_name,
-    program_kinds,
-    scalar_constant,
-)
+from ..ops.epilogue import NOTHING, Broadcast, Epilogue, Operand, Step
+from ..relax_ir.constants import scalar_constant
+from ..relax_ir.expressions import is_float32, known_shape, op_name
+from .recognise import ElementwiseCall, broadcast_kind, elementwise, program_kinds
 
 _MAX_STEPS = 32
 

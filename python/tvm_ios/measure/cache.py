@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..backend.shared.kernel import Kernel
-from ..backend.shared.stages import Stage
 from ..database import DeviceIdentity, MeasurementDatabase, Row
 from ..database.digest import digest
+from ..lowering.kernel import Kernel
+from ..lowering.stages import Stage
 from ..support.errors import DatabaseError
 
 _logger = logging.getLogger(__name__)

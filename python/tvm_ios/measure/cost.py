@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backend.shared.stages import AnyStage, AnyStageBuilder
 from ..graph.dag import Candidate
+from ..lowering.stages import AnyStage, AnyStageBuilder
 from ..search.cost_model import BestThrough, Promising, nothing
 from ..support.errors import DeviceError
 from ..support.keys import Key
 from .cache import MeasurementCache, WorkloadKey, stage_workload
 from .measurer import Measurer
-from .pool import AnyRunnerPool
-from .speed import MachineSpeed
-from .timing import fastest, relative_error
-from .whole import AGREES, WholeRuns
+from .timing.schedules import AGREES, WholeRuns
+from .timing.speed import MachineSpeed
+from .timing.stages import fastest, relative_error
+from .transport.pool import AnyRunnerPool
 
 _logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backend.shared.stages import AnyStageBuilder, estimated_seconds
 from ..graph.dag import Candidate
 from ..graph.operators import OperatorGraph
+from ..lowering.stages import AnyStageBuilder, estimated_seconds
 from ..search.cost_model import BestThrough, Promising, nothing
 from ..support.errors import CostError, OptionError
 

@@ -7,16 +7,16 @@ import logging
 import math
 from collections.abc import Hashable, Iterable, Sequence
 
-from ..backend.shared.implementation import Implementation
-from ..backend.shared.kernel import Kernel
-from ..backend.shared.stages import AnyStage, AnyStageBuilder
+from ..lowering.implementation import Implementation
+from ..lowering.kernel import Kernel
+from ..lowering.stages import AnyStage, AnyStageBuilder
 from ..support.progress import progress
 from .cache import MeasurementCache, WorkloadKey, operator_workload, stage_workload
-from .pool import AnyRunnerPool
-from .rehearsal import Rehearsal, rehearsals
-from .speed import MachineSpeed
-from .stage_runner import AnyStageRunner
-from .timing import Samples, StageTimer
+from .timing.in_network_trial import Rehearsal, rehearsals
+from .timing.speed import MachineSpeed
+from .timing.stages import Samples, StageTimer
+from .transport.pool import AnyRunnerPool
+from .transport.protocol import AnyStageRunner
 
 _logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..backend.shared.implementation import Implementation
-from ..backend.shared.kernel import Kernel
+from ..lowering.implementation import Implementation
+from ..lowering.kernel import Kernel
 from ..schedule.timeline import Timeline
-from .pool import AnyRunnerPool
-from .timing import sensible
+from .timing.stages import sensible
+from .transport.pool import AnyRunnerPool
 
 Computed = tuple[int, ...]
 """The operators that a kernel computes."""

@@ -12,8 +12,7 @@ import tvm_ffi
 from ..graph.dag import Candidate, Dag
 from ..schedule.partitioning import STRATEGIES
 from ..support import _ffi_api
-from . import convert
-from .convert import limit, merge_classes
+from .convert import candidates, limit, merge_classes
 from .core import CostFunction, SearchResult
 
 
@@ -79,7 +78,7 @@ class BestFirstSearch(tvm_ffi.Object):
     def candidates(self, begin: int) -> list[Candidate]:
         """Return the candidates from a number on."""
         masks, strategies = _ffi_api.BestFirstCandidates(self, begin)
-        return convert.candidates(masks, strategies, self._num_ops)
+        return candidates(masks, strategies, self._num_ops)
 
     def price(self, latencies: np.ndarray) -> None:
         """Set the latencies of all candidates that have none, in seconds, float64 [n]."""

@@ -16,8 +16,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ..graph.recurrence import unrolled
-from ..tir.recurrence import Recurrence, recurrence
+from ..ops.recurrence import Recurrence, recurrence
+from ..rewrite.recurrence import unrolled
 
 op = relax.op
 

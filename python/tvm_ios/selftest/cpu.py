@@ -14,12 +14,13 @@ from tvm.tirx.script import builder as T
 
 from tvm_ios_env.machine import this_cpu
 
+from ..backend.cpu.core import check_runnable, core_of
 from ..backend.cpu.measure.peak_flops import on_each_worker
 from ..compiler.scheduler import Scheduler
 from ..schedule.options import Options
 from ..schedule.rounding import PAIRED, rounds
 from ..support.threads import with_num_threads
-from ..target import check_runnable, core_of, num_workers, resolve
+from ..target import num_workers, resolve
 from . import networks
 from .cases import CASES, CPU_CASES, Case
 from .checks import Check, Group, KernelFault, Settings

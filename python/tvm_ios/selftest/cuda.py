@@ -16,9 +16,9 @@ from ..backend.cuda.code.toolchain import check_compiler, find_toolchain
 from ..backend.cuda.kernels.kernel import CudaKernel
 from ..backend.cuda.stage.stage import CudaStage, Launch
 from ..backend.cuda.target import check_device, check_precision, describe, resolve_cuda
-from ..backend.shared.implementation import Implementation
-from ..backend.shared.stages import Stage
-from ..measure.timing import sensible
+from ..lowering.implementation import Implementation
+from ..lowering.stages import Stage
+from ..measure.timing.stages import sensible
 from ..schedule.options import PRECISIONS, Precision
 from ..support.errors import OptionError, device_errors
 from . import networks

@@ -23,13 +23,13 @@ from ..backend.cuda.rules.implement import CudaNetwork, implement
 from ..backend.cuda.stage.program import StageProgram
 from ..backend.cuda.stage.stage import CudaStage, Value
 from ..backend.cuda.target import device_for
-from ..backend.shared.implementation import Implementation
 from ..graph.extract import extract
-from ..graph.prepare import prepare
-from ..measure.session import LocalSession
+from ..lowering.implementation import Implementation
+from ..measure.transport.session import LocalSession
+from ..ops.tensor import TensorSpec
+from ..rewrite.prepare import prepare
 from ..schedule.options import Precision
 from ..support.errors import device_errors
-from ..tir.tensor import TensorSpec
 from .cases import Case
 
 _TO_MEMORY, _TO_RELAX = (0, 2, 3, 1), (0, 3, 1, 2)  # axes of feature maps; kernels use NHWC

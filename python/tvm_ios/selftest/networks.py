@@ -11,14 +11,14 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ..backend.shared.export import export
-from ..backend.shared.schedule_lowering import ScheduleLowering
 from ..compiler import artifact
 from ..compiler.scheduler import Scheduler
 from ..graph.dag import Candidate, components
 from ..graph.operators import OperatorGraph
-from ..measure.model import Variants
-from ..measure.runners import LocalRunner
+from ..lowering.export import export
+from ..lowering.schedule_lowering import ScheduleLowering
+from ..measure.timing.models import Variants
+from ..measure.transport.locations import LocalRunner
 from ..schedule.options import Options, Precision
 from ..schedule.schedule import Schedule, ScheduledStage
 from ..support.folders import TemporaryFolder

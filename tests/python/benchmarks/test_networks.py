@@ -34,12 +34,12 @@ from peer.work import multiply_adds
 from support.cli import SHAPE, onnx, save_branches
 from support.database import branches
 from support.networks import NATIVE, WORKERS
+from tvm_ios import zoo
+from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.measure import memory_bandwidth, peak_flops
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ModelError
-from tvm_ios.frontend import zoo
 from tvm_ios.schedule import ScheduledStage
-from tvm_ios.target import core_of
 
 TINY = machine.Machine(
     "a CPU", 2, 1, (Cache(1, 32 << 10, 1), Cache(2, 256 << 10, 1)), 1 << 30, "Linux"

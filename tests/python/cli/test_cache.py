@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tvm_ios.cli.main import main
-from tvm_ios.database.objects import ObjectStore
+from tvm_ios.support.object_store import ObjectStore
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import onnx
 
 from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.whole import run_bench
-from tvm_ios.baselines.gpu import NAMES
+from tvm_ios.baselines.contenders import NAMES
 
 
 def save_pools(path: Path) -> None:

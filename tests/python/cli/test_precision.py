@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from support.cli import assert_one_sentence
+from tvm_ios import zoo
 from tvm_ios.cli.main import main
-from tvm_ios.frontend import zoo
 from tvm_ios.schedule import Schedule
 
 MODEL = "zoo:bert_tiny"

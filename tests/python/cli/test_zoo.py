@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 
+from tvm_ios import zoo
 from tvm_ios.cli.main import main
-from tvm_ios.frontend import zoo
 
 
 def test_the_networks_and_their_inputs(capsys) -> None:

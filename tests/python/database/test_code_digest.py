@@ -17,19 +17,20 @@ import tvm_ffi
 import tvm_ios
 from support.paths import ROOT
 from tvm_ios.database import code_digest, package_version
-from tvm_ios.database.objects import ObjectStore
+from tvm_ios.support.object_store import ObjectStore
 
 PACKAGES = Path(tvm_ios.__file__).resolve().parents[1]
 
-KERNEL = "tvm_ios/backend/cpu/kernels/conv2d.py"
+KERNEL = "tvm_ios/backend/cpu/kernels/conv/conv2d.py"
 COUNTED = [
     KERNEL,
     "tvm_ios/backend/cpu/rules/dense.py",
     "tvm_ios/backend/cpu/stage/partition.py",
     "tvm_ios/backend/cuda/kernels/gemm_block.py",
-    "tvm_ios/backend/shared/legalize.py",
-    "tvm_ios/measure/timing.py",
-    "tvm_ios/tir/emit.py",
+    "tvm_ios/lowering/legalize.py",
+    "tvm_ios/measure/timing/stages.py",
+    "tvm_ios/ops/epilogue.py",
+    "tvm_ios/backend/cpu/isa/emit.py",
     "tvm_ios/support/threads.py",
     "tvm_ios_env/machine.py",
     "tvm_ios_runtime/threads.py",

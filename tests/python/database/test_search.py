@@ -19,11 +19,11 @@ from support.database import HERE, branches, digests, key, scheduler, searched, 
 from support.networks import NATIVE
 from tvm_ios import DatabaseError
 from tvm_ios.backend.cpu.measure import builder
-from tvm_ios.backend.shared.cold import arena_bytes, level_of
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase, Row
+from tvm_ios.lowering.cold import arena_bytes, level_of
 from tvm_ios.measure.cache import MeasurementCache, WorkloadKey
-from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.ops.tensor import TensorSpec
 from tvm_ios.transform import InterOperatorSchedule
 
 NOBODY = 65534  # a user without rights

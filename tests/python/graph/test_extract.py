@@ -25,7 +25,7 @@ from tvm_ios.errors import ModelError, ScheduleError
 from tvm_ios.graph.extract import extract
 from tvm_ios.graph.fingerprint import fingerprint
 from tvm_ios.graph.operators import OperatorGraph
-from tvm_ios.graph.prepare import prepare
+from tvm_ios.rewrite.prepare import prepare
 
 IMAGE = (1, 20, 6, 6)
 op = relax.op

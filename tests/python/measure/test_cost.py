@@ -11,12 +11,12 @@ import tvm
 from tvm import relax
 
 from support.networks import NATIVE, conv, relax_module
-from tvm_ios.backend.shared.cold import ColdWeights
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
+from tvm_ios.lowering.cold import ColdWeights
 from tvm_ios.measure.cost import MeasuredCost
+from tvm_ios.ops.tensor import TensorSpec
 from tvm_ios.options import Options
-from tvm_ios.tir.tensor import TensorSpec
 
 
 def _twins() -> tvm.IRModule:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from replay.machine import Machine
 from support.database import scheduler
 from support.simulated_device import Simulation, ladder
-from tvm_ios.backend.shared.machine import Machine as Figures
-from tvm_ios.backend.shared.stages import AnyStage
 from tvm_ios.errors import OptionError
 from tvm_ios.graph.dag import Candidate, Dag
+from tvm_ios.lowering.machine import Machine as Figures
+from tvm_ios.lowering.stages import AnyStage
 from tvm_ios.measure.learned import Examples, LatencyModel, LearnedCost
 from tvm_ios.measure.learned.features import FEATURES, StageFeatures
 from tvm_ios.measure.learned.operator_table import COLUMNS, OperatorTable

@@ -20,14 +20,14 @@ from support.networks import conv, relax_module
 from support.numpy_backend import KIND
 from support.simulated_device import ALONE, Simulation, branches, by_size
 from tvm_ios import CostError, DeviceError
-from tvm_ios.backend.shared.stages import AnyStage
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.graph.operators import OperatorGraph
+from tvm_ios.lowering.stages import AnyStage
 from tvm_ios.measure.cache import MeasurementCache, stage_workload
-from tvm_ios.measure.stage_runner import Turn
-from tvm_ios.measure.timing import sensible
+from tvm_ios.measure.timing.stages import sensible
+from tvm_ios.measure.transport.protocol import Turn
 from tvm_ios.options import Options
 
 ALL = Options(measure_all=True)

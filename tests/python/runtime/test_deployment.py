@@ -15,8 +15,8 @@ from tvm import relax
 import tvm_ios_runtime
 from support.cli import SHAPE, Compiled, relative_error
 from support.networks import NATIVE, few_stages, relax_module
-from tvm_ios.backend.shared.export import export
 from tvm_ios.compiler import artifact
+from tvm_ios.lowering.export import export
 from tvm_ios.transform import InterOperatorSchedule
 
 # Neither this package nor TVM's Python package nor torch may be imported in it.

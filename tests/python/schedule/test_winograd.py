@@ -17,13 +17,13 @@ from tvm import relax
 import tvm_ios
 from support.cli import assert_one_sentence
 from support.networks import NATIVE, conv, random_arguments, relax_module
+from tvm_ios.backend.cpu.core import TYPICAL
 from tvm_ios.cli.main import main
 from tvm_ios.cli.options import add_kernels
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule, ScheduledStage
-from tvm_ios.target import TYPICAL
 
 
 def body(emit, x):

@@ -13,14 +13,14 @@ from tvm import relax
 
 from support.networks import NATIVE, conv, few_stages, relax_module
 from tvm_ios.backend.cpu.replace.table import RULES
-from tvm_ios.backend.shared.replacements.find import (
+from tvm_ios.compiler.check import check_schedule
+from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.graph.dag import Candidate, Dag
+from tvm_ios.lowering.replacements.find import (
     Replacement,
     Replacements,
     find_replacements,
 )
-from tvm_ios.compiler.check import check_schedule
-from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
 from tvm_ios.search import ScheduleSpace, cuts, partition

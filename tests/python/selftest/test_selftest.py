@@ -20,12 +20,12 @@ from support.networks import UNOPTIMISED, assert_close, compile_plain, run_vm
 from support.paths import TESTS
 from support.selftest_plans import NOTHING
 from tvm_ios import selftest
-from tvm_ios.backend.cpu.kernels.attention import MOST_DEPTH
+from tvm_ios.backend.cpu.kernels.attention.attention import MOST_DEPTH
 from tvm_ios.backend.cpu.rules import RULES
 from tvm_ios.backend.cuda.code.toolchain import find_toolchain
 from tvm_ios.cli.main import main
 from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
+from tvm_ios.rewrite.prepare import prepare
 from tvm_ios.selftest import FAILED, LEFT_OUT, NOT_RUN, OK, PLANS, Outcome, Settings
 from tvm_ios.selftest.cases import CASES, CPU_CASES, Case
 from tvm_ios.selftest.checks import KernelFault

@@ -20,7 +20,8 @@ from tvm.support import cc
 from support.networks import NATIVE, WORKERS
 from tvm_ios import target as targets
 from tvm_ios.backend.cpu.code import driver
-from tvm_ios.target import core_of, resolve
+from tvm_ios.backend.cpu.core import core_of
+from tvm_ios.target import resolve
 from tvm_ios_env.amx import permitted
 
 SKIPPED = "this machine does not run avx512f"

@@ -43,10 +43,10 @@ from tvm_ios.backend.cuda.stage.build import CudaStageBuilder
 from tvm_ios.backend.cuda.target import limits_of
 from tvm_ios.errors import UnsupportedError
 from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
 from tvm_ios.measure.cache import MeasurementCache
-from tvm_ios.measure.pool import LocalPool
-from tvm_ios.measure.session import LocalSession
+from tvm_ios.measure.transport.pool import LocalPool
+from tvm_ios.measure.transport.session import LocalSession
+from tvm_ios.rewrite.prepare import prepare
 from tvm_ios.transform import InterOperatorSchedule
 
 Arrays = Sequence[np.ndarray]

@@ -17,7 +17,7 @@ from tvm_ios.backend.cuda.kernels.implicit_gemm import gemm
 from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
 from tvm_ios.backend.cuda.kernels.match_gemm import match_gemm
 from tvm_ios.backend.cuda.kernels.schedule import schedule
-from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.ops.tensor import TensorSpec
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from tvm.s_tir import dlight
 import tvm_ios
 from support.cuda.fake_driver import TARGET
 from support.networks import constant, relax_module
-from tvm_ios.measure.session import LocalSession
+from tvm_ios.measure.transport.session import LocalSession
 
 SHAPE = (1, 8, 16, 16)
 Stage = list[tuple[str, int]]

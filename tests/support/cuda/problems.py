@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tvm_ios.backend.cuda.kernels.cudnn import CudnnProblem
-from tvm_ios.tir.window import Window
+from tvm_ios.ops.window import Window
 
 
 def window(size: int, kernel: int, stride: int = 1, dilation: int = 1, pad: int = 0) -> Window:

@@ -22,12 +22,12 @@ from support.cuda.model import Driver
 from support.cuda.run import ordered
 from support.networks import few_stages, flatten
 from tvm_ios.backend.cuda.stage.stage import CudaStage
-from tvm_ios.backend.shared.schedule_lowering import ScheduleLowering
-from tvm_ios.backend.shared.stages import Stage
 from tvm_ios.cli.main import main
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.operators import Operator
-from tvm_ios.measure.model import Variants
+from tvm_ios.lowering.schedule_lowering import ScheduleLowering
+from tvm_ios.lowering.stages import Stage
+from tvm_ios.measure.timing.models import Variants
 from tvm_ios.schedule import Schedule, ScheduledStage
 
 
@@ -100,7 +100,7 @@ def compile_whole(
 
 
 def _compile(network: tvm.IRModule | str, partitionings: Sequence[str], function: str) -> Whole:
-    mod = tvm_ios.frontend.zoo.load(network) if isinstance(network, str) else network
+    mod = tvm_ios.zoo.load(network) if isinstance(network, str) else network
     scheduler = Scheduler.prepare(mod, TARGET, function, cost_model=few_stages)
     found = scheduler.search()
     schedules = {

@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 
 from support.paths import TESTS, with_path
+from tvm_ios import relay
 from tvm_ios.errors import RelayError
-from tvm_ios.frontend import relay
-from tvm_ios.frontend.relay import budget
+from tvm_ios.relay import budget
 
 SECONDS = 40  # of processor time; what is bounded takes a few
 MEMORY = 1 << 30  # beyond what the process has mapped

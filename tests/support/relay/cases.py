@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 from support.networks import call_vm, run_vm
-from tvm_ios.frontend.relay.ast import (
+from tvm_ios.relay.ast import (
     Call,
     Constant,
     Expr,
@@ -23,7 +23,7 @@ from tvm_ios.frontend.relay.ast import (
     Tuple,
     Var,
 )
-from tvm_ios.frontend.relay.convert import convert
+from tvm_ios.relay.convert import convert
 
 QUICK = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 """Compiles quickly what then runs slowly."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 
-from tvm_ios.frontend.relay import Module, ast
-from tvm_ios.frontend.relay.tensors import encode
-from tvm_ios.frontend.relay.walk import postorder
+from tvm_ios.relay import Module, ast
+from tvm_ios.relay.tensors import encode
+from tvm_ios.relay.walk import postorder
 
 ATTRIBUTES = {
     "nn.softmax": ("Softmax", {"axis": "-1"}, ()),

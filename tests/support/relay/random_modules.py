@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 
-from tvm_ios.frontend.relay import Module, ast
+from tvm_ios.relay import Module, ast
 
 DTYPES = ("float32", "float16", "float64", "int32", "int64", "int8", "uint8", "bool", "bfloat16")
 NAMES = ("x", "x", "data", "a.b", "a.0", "scope/bn", "_t", "w1", "é", "")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from support.paths import TESTS
-from tvm_ios.frontend.relay import Module, ast, parse
-from tvm_ios.frontend.relay.tensors import encode
+from tvm_ios.relay import Module, ast, parse
+from tvm_ios.relay.tensors import encode
 
 SAMPLES = TESTS / "data" / "relay"
 """What TVM v0.19.0 wrote; the README there says how."""

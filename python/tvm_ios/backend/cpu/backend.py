@@ -12,25 +12,26 @@ from tvm import relax
 
 from ...database import DeviceIdentity, MeasurementDatabase
 from ...graph.operators import Operator, OperatorGraph
+from ...lowering.emitter import Network, emit_networks
+from ...lowering.export import export
+from ...lowering.implementation import LoweredGraph, present
+from ...lowering.tuned import active_database
 from ...measure.cache import MeasurementCache
-from ...measure.model import Variants
-from ...measure.pool import LocalPool, RunnerPool
-from ...measure.remote import RemotePool
-from ...measure.remote_model import RemoteVariants, Variant
-from ...measure.runners import Runner
-from ...measure.session import LocalSession, RemoteSession
+from ...measure.timing.models import Variants
+from ...measure.transport.locations import Runner
+from ...measure.transport.pool import LocalPool, RunnerPool
+from ...measure.transport.remote_model import RemoteVariants, Variant
+from ...measure.transport.remote_pool import RemotePool
+from ...measure.transport.session import LocalSession, RemoteSession
 from ...schedule.options import Options
 from ...schedule.timeline import Timeline
 from ...support.errors import ScheduleError
 from ...support.folders import TemporaryFolder
-from ...target import TYPICAL, MachineBalance, core_of, num_workers
-from ..shared.emitter import Network, emit_networks
-from ..shared.export import export
-from ..shared.implementation import LoweredGraph, present
-from ..shared.tuned import active_database
+from ...target import num_workers
 from .code.constants import Constants
 from .code.network import CpuLibrary
-from .kernels.attention import MOST_DEPTH
+from .core import TYPICAL, MachineBalance, core_of
+from .kernels.attention.attention import MOST_DEPTH
 from .kernels.kernel import Kernel
 from .measure.balance import machine_balance
 from .measure.builder import CpuKernelBuilder

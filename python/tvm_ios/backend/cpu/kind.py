@@ -10,11 +10,12 @@ import tvm
 from tvm import relax
 
 from ...database import MeasurementDatabase
-from ...measure.runners import LocalRunner, Runner, resolve_at
+from ...measure.transport.locations import LocalRunner, Runner, resolve_at
 from ...schedule.options import Options
 from ...support.errors import OptionError
-from ...target import CPU, check_runnable, core_of, parse, resolve
+from ...target import CPU, parse, resolve
 from .backend import CpuBackend
+from .core import check_runnable, core_of
 
 _PRECISIONS = ("fp32", "bf16", "auto")
 _EMULATION = "TVM_IOS_EMULATE_INSTRUCTIONS"

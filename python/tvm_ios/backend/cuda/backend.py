@@ -13,18 +13,18 @@ from tvm import relax
 from ...database import DeviceIdentity
 from ...database.identity import gpu_model
 from ...graph.operators import OperatorGraph
+from ...lowering.emitter import Network, emit_networks
+from ...lowering.export import check_linker
+from ...lowering.tuned import active_database
 from ...measure.cache import MeasurementCache
-from ...measure.model import Variants
-from ...measure.pool import LocalPool, RunnerPool
-from ...measure.remote import RemotePool
-from ...measure.runners import Runner
-from ...measure.session import LocalSession, Session
+from ...measure.timing.models import Variants
+from ...measure.transport.locations import Runner
+from ...measure.transport.pool import LocalPool, RunnerPool
+from ...measure.transport.remote_pool import RemotePool
+from ...measure.transport.session import LocalSession, Session
 from ...schedule.options import Options
 from ...schedule.timeline import Span, Timeline
 from ...support.errors import DeviceError, OptionError, ScheduleError
-from ..shared.emitter import Network, emit_networks
-from ..shared.export import check_linker
-from ..shared.tuned import active_database
 from .code.network import CudaLibrary
 from .code.toolchain import check_compiler
 from .kernels.kernel import CudaKernel

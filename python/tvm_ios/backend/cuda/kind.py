@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 
 from ...database import MeasurementDatabase
-from ...measure.runners import ProcessRunner, Runner
+from ...measure.transport.locations import ProcessRunner, Runner
 from ...schedule.options import Options
 from ...support.errors import OptionError
 from ...target import CUDA, parse

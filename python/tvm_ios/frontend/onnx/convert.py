@@ -10,9 +10,9 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
+from ...ops.recurrence import layer_of, recurrence
 from ...support.errors import ModelError
 from ...support.text import last_line
-from ...tir.recurrence import layer_of, recurrence
 from ..importing import captured
 from ..naming_builder import NamingBuilder
 from .inputs import static_shapes

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ops.recurrence import Cell, Recurrence
 from ...support.errors import ModelError
-from ...tir.recurrence import Cell, Recurrence
 from .nodes import Nodes, attributes, described
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _IGNORED = ("activation_alpha", "activation_beta")  # of other activations
 
 
 OPERATOR = "Recurrence"
-"""Our operator for one direction of a layer, see :class:`~tvm_ios.tir.recurrence.Recurrence`."""
+"""Our operator for one direction of a layer, see :class:`~tvm_ios.ops.recurrence.Recurrence`."""
 
 
 def lstm(nodes: Nodes, node: onnx.NodeProto) -> bool:

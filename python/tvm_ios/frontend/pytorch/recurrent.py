@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import relax
 
+from ...ops.recurrence import Cell, Recurrence, recurrence
 from ...support.errors import ModelError
-from ...tir.recurrence import Cell, Recurrence, recurrence
 
 if TYPE_CHECKING:
     import torch

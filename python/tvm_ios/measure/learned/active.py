@@ -20,11 +20,11 @@ from itertools import chain, islice
 
 import numpy as np
 
-from ...backend.shared.stages import AnyStageBuilder
 from ...graph.dag import Candidate
+from ...lowering.stages import AnyStageBuilder
 from ...search.cost_model import BestThrough, Promising, nothing
 from ..cost import MeasuredCost
-from ..speed import MachineSpeed
+from ..timing.speed import MachineSpeed
 from .calibration import HeldBack
 from .examples import Examples
 from .features import StageFeatures

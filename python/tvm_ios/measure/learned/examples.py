@@ -11,7 +11,7 @@ from ...database import Row
 from ...graph.dag import Candidate
 from ..cache import MeasurementCache, WorkloadKey
 from ..cost import MeasuredCost, Observation
-from ..timing import fastest, relative_error
+from ..timing.stages import fastest, relative_error
 from .features import FEATURES, StageFeatures
 from .layout import feature_layout
 from .training_set import TrainingSet

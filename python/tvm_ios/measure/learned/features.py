@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...backend.shared.machine import Machine
 from ...graph.dag import Candidate
+from ...lowering.machine import Machine
 from .members import Members
 from .operator_table import CLASSES, OperatorTable
 

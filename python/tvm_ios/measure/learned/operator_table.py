@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ...backend.shared.implementation import Implementation, LoweredGraph, Slot, moved_bytes
-from ...backend.shared.kernel import Kernel
+from ...lowering.implementation import Implementation, LoweredGraph, Slot, moved_bytes
+from ...lowering.kernel import Kernel
 
 CLASSES = (
     "conv2d",

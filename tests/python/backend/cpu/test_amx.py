@@ -19,9 +19,10 @@ from support.networks import (
 )
 from support.rounded import BODIES, BOUND, fire, image, module
 from tvm_ios import target as targets
+from tvm_ios.backend.cpu.core import check_runnable, core_of
 from tvm_ios.backend.cpu.measure import peak_flops
 from tvm_ios.errors import TargetError
-from tvm_ios.target import check_runnable, core_of, resolve
+from tvm_ios.target import resolve
 from tvm_ios.transform import InterOperatorSchedule
 
 

@@ -10,10 +10,11 @@ import pytest
 import tvm
 
 from support.networks import NATIVE
+from tvm_ios.backend.cpu.core import TYPICAL
 from tvm_ios.backend.cpu.measure import balance
 from tvm_ios.backend.cpu.measure.balance import _measure, machine_balance
 from tvm_ios.database import MeasurementDatabase
-from tvm_ios.target import TYPICAL, num_workers
+from tvm_ios.target import num_workers
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,10 @@ from tvm import relax, tirx, topi
 
 import tvm_ios
 from support.networks import NATIVE
-from tvm_ios.backend.shared.legalize import tir_of
-from tvm_ios.backend.shared.no_rule import NoRule
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.extract import extract
+from tvm_ios.lowering.legalize import tir_of
+from tvm_ios.lowering.no_rule import NoRule
 
 SHAPE = (2, 3, 4, 5)
 REPEATS = (7, 6, 4, 2)

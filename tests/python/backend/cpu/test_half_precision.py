@@ -42,13 +42,13 @@ from support.rounded import (
     transformer,
 )
 from tvm_ios import target as targets
+from tvm_ios import zoo
+from tvm_ios.backend.cpu.core import TYPICAL, check_runnable, core_of
 from tvm_ios.backend.cpu.rules import precision
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import OptionError, ScheduleError, TargetError
-from tvm_ios.frontend import zoo
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule
-from tvm_ios.target import TYPICAL, check_runnable, core_of
 from tvm_ios.transform import InterOperatorSchedule
 
 op = relax.op

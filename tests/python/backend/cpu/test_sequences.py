@@ -10,11 +10,11 @@ import tvm
 from tvm import relax
 
 from support.networks import NATIVE, check_scheduled, constant, conv, relax_module
+from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.implement import implement
 from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
-from tvm_ios.target import core_of
+from tvm_ios.rewrite.prepare import prepare
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Expr]

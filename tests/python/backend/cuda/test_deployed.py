@@ -49,7 +49,7 @@ def test_two_models_in_three_threads_on_two_devices(
 ) -> None:
     expected = {}
     for name in NETWORKS:
-        mod = tvm_ios.frontend.zoo.load(name)
+        mod = tvm_ios.zoo.load(name)
         line = f"compile zoo:{name} --target cuda --no-search -o {name}.so"
         status, _, error, _ = emulated.call(command, tmp_path, line.split(), {})
         assert status == 0, error

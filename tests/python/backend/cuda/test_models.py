@@ -24,7 +24,7 @@ from support.networks import (
     run_vm,
 )
 from support.recurrent import recurrent_network
-from tvm_ios.tir.recurrence import Recurrence
+from tvm_ios.ops.recurrence import Recurrence
 
 op = relax.op
 DIVISIONS = ["streams", "streams-2", "streams-widest", "fused"]
@@ -68,7 +68,7 @@ def tokens(emit, x, y):
 TOKENS = (relax.TensorType((2, 12), "int32"), relax.TensorType((2, 12), "int64"))
 SLOW = pytest.mark.slow
 NETWORKS = {
-    "randwire": tvm_ios.frontend.zoo.load("randwire_tiny"),
+    "randwire": tvm_ios.zoo.load("randwire_tiny"),
     "images": relax_module(images, (2, 8, 10, 8), (56, 10)),
     "tokens": relax_module(tokens, *TOKENS),
 }

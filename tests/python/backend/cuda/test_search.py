@@ -28,10 +28,10 @@ from support.networks import (
     relax_module,
     run_vm,
 )
+from tvm_ios import zoo
 from tvm_ios.compiler.compare import compare
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.database import MeasurementDatabase
-from tvm_ios.frontend import zoo
 from tvm_ios.measure.cache import MeasurementCache, operator_workload
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule, ScheduledStage

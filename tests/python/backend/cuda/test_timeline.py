@@ -194,7 +194,7 @@ def test_kernels_that_cannot_be_had(caplog: pytest.LogCaptureFixture) -> None:
 
 def saved(directory: Path, network: str, synchronization: Synchronization) -> Schedule:
     """A schedule of few stages on streams, as a file."""
-    scheduler = Scheduler.prepare(tvm_ios.frontend.zoo.load(network), TARGET, cost_model=few_stages)
+    scheduler = Scheduler.prepare(tvm_ios.zoo.load(network), TARGET, cost_model=few_stages)
     found = replace(scheduler.search(), synchronization=synchronization)
     schedule = repartitioned(scheduler, found, "streams")
     schedule.save(directory / "s.json")

@@ -13,16 +13,16 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ....lowering.implementation import Implementation
+from ....ops.tensor import TensorSpec
 from ....schedule.synchronization import Synchronization
-from ....tir import amx
-from ....tir.tensor import TensorSpec
-from ...shared.implementation import Implementation
+from ..isa import amx
 from ..kernels.kernel import Kernel
 from ..stage.plan import Step, StripShare
 from .constants import Constants
 from .cpu_check import checked_cpu
-from .following import Reading, following_place
 from .functions import KernelFunctions
+from .prefetch_target import Reading, following_place
 from .progress import Progress
 from .recorder import Recorder
 from .region import Place, Region

@@ -10,9 +10,9 @@ from pathlib import Path
 import tvm
 from tvm import tirx
 
-from ....database.objects import ObjectStore, shared_store
+from ....lowering.export import export
 from ....support.caches import object_directory
-from ...shared.export import export
+from ....support.object_store import ObjectStore, shared_store
 from ..kernels.footprint import Accessed
 from ..kernels.kernel import Kernel
 from .c_functions import calling_function

@@ -16,11 +16,11 @@ from functools import cached_property
 import tvm
 from tvm import relax, tirx
 
-from ....graph.recognise import static_shape
+from ....lowering.emitter import Emitter, Library, LoweredSchedule
+from ....lowering.implementation import Slot
+from ....ops.tensor import TensorSpec
+from ....relax_ir.expressions import static_shape
 from ....schedule.synchronization import Synchronization
-from ....tir.tensor import TensorSpec
-from ...shared.emitter import Emitter, Library, LoweredSchedule
-from ...shared.implementation import Slot
 from ..stage.stage import CpuStage
 from .constants import Constants
 from .driver import driver_function

@@ -18,9 +18,9 @@ from tvm import tirx
 
 from ....database.code_digest import code_digest
 from ....database.digest import digest
-from ....database.objects import ObjectStore
-from ....measure.parallel import compiled
+from ....lowering.parallel import compiled
 from ....support.folders import TemporaryFolder
+from ....support.object_store import ObjectStore
 from ..kernels.footprint import Accessed
 from ..kernels.kernel import Kernel
 from . import pipeline

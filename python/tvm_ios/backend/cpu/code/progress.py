@@ -19,7 +19,7 @@ import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....tir.emit import ON_STACK
+from ....ops.tir_function import ON_STACK
 from .llvm_ir import constant_array, symbol
 from .waits import WaitPlan
 

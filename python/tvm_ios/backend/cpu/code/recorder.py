@@ -18,7 +18,7 @@ import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....tir.tensor import TensorSpec
+from ....ops.tensor import TensorSpec
 from ..stage.plan import Share
 from ..stage.stage import CpuStage
 from .llvm_ir import symbol

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from tvm import relax
 
-from ....tir.tensor import TensorSpec
-from ...shared.implementation import Implementation, Slot
+from ....lowering.implementation import Implementation, Slot
+from ....ops.tensor import TensorSpec
 from ..kernels.kernel import Kernel
 from ..stage.stage import CpuStage
 from .workspace import plan_workspace, tensors_of

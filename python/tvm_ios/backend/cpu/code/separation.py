@@ -22,7 +22,7 @@ import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....tir.emit import ON_STACK
+from ....ops.tir_function import ON_STACK
 
 _BYTES = 128  # of glibc's and musl's cpu_set_t
 _TAKE, _SEPARATE = "tvm_ios_take_core", "tvm_ios_separate"

@@ -27,7 +27,7 @@ import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....tir.tensor import TensorSpec
+from ....ops.tensor import TensorSpec
 from ..kernels.footprint import Runs
 from .functions import KernelFunctions
 from .llvm_ir import constant_array, symbol

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....lowering.implementation import Implementation
 from ....schedule.synchronization import Synchronization
 from ....support import _ffi_api
-from ...shared.implementation import Implementation
 from ..kernels.footprint import Touched, footprint, strip_footprint
 from ..kernels.kernel import Kernel
 from ..stage.plan import Share, StripShare

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from tvm import relax
 
-from ...shared.implementation import Implementation, Slot
-from ...shared.inplace import resolve
+from ....lowering.implementation import Implementation, Slot
+from ....lowering.inplace import resolve
 from ..kernels.kernel import Kernel
 from .memory import Lifetime, plan_memory
 

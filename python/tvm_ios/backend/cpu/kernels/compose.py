@@ -11,8 +11,8 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ....tir.storage import Stored
-from ....tir.tensor import TensorSpec
+from ....ops.tensor import TensorSpec
+from ..isa.storage import Stored
 from .kernel import Emit, Kernel, Phase
 
 

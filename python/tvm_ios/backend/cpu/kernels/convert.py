@@ -8,8 +8,8 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ....tir.storage import store
-from ....tir.tensor import TensorSpec
+from ....ops.tensor import TensorSpec
+from ..isa.storage import store
 from .kernel import Kernel, Phase
 from .layout import Layout, blocks
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from tvm.tirx.script import builder as T
 
-from ....target import Core
-from ....tir import bfloat16, int8
-from ....tir.emit import Accumulators, splat, zeros
-from ....tir.functions import lanes_in
+from ..core import Core
+from ..isa import bfloat16, int8
+from ..isa.emit import Accumulators, splat, zeros
+from ..isa.functions import lanes_in
 from .taps import MultiplyAdd, float_multiply_add
 
 Expr = Any

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ....tir.tensor import TensorSpec
+from ....ops.tensor import TensorSpec
 from .kernel import Kernel
 from .plane import Interval, PlaneTiles
 

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import s_tir, sym, tirx
 from tvm.tirx.script import builder as T
 
-from ....tir.tensor import TensorSpec
+from ....ops.tensor import TensorSpec
 from .kernel import Emit, Kernel, Phase
 
 _INNER = 64  # elements of a one-dimensional nest in one tile, for LLVM to vectorise

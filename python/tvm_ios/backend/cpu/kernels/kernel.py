@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ...shared.kernel import Kernel as AnyKernel
+from ....lowering.kernel import Kernel as AnyKernel
 from .plane import PlaneTiles
 
 Order = Literal["rows", "channels"]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....tir.bfloat16 import nearest
-from ....tir.tensor import TensorSpec
+from ....ops.tensor import TensorSpec
+from ..isa.bfloat16 import nearest
 
 
 @dataclass(frozen=True)

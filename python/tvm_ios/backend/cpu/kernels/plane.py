@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....tir.window import Window
+from ....ops.window import Window
 
 Interval = tuple[int, int]
 """(first element, one past the last)."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ....tir.emit import bind, unroll
+from ..isa.emit import bind, unroll
 
 Expr = Any
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....tir.storage import Format, Stored
+from ..isa.storage import Format, Stored
 from .kernel import Emit, Kernel, Phase
 
 

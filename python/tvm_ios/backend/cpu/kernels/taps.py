@@ -11,9 +11,9 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....target import Core
-from ....tir.emit import Accumulators, loop
-from ....tir.window import Window
+from ....ops.window import Window
+from ..core import Core
+from ..isa.emit import Accumulators, loop
 
 Expr = Any
 MultiplyAdd = Callable[[Expr, Expr, Expr], Expr]

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ....target import Core
-from ....tir import amx
-from ....tir.window import Window
+from ....ops.window import Window
+from ..core import Core
+from ..isa import amx
 from .layout import blocks as parts_of
 from .taps import tap_groups
 

@@ -10,7 +10,8 @@ import tvm
 from ....database import DeviceIdentity, MeasurementDatabase
 from ....measure.cache import MeasurementCache, WorkloadKey
 from ....support.errors import TargetError
-from ....target import TYPICAL, MachineBalance, check_runnable, core_of, num_workers
+from ....target import num_workers
+from ..core import TYPICAL, MachineBalance, check_runnable, core_of
 from .memory_bandwidth import measure_kinds
 from .peak_flops import MultiplyAdds
 

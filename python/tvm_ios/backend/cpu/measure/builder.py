@@ -14,8 +14,8 @@ import tvm
 
 from tvm_ios_env.machine import default_threads
 
-from ....measure.parallel import compiled
-from ....measure.stage_runner import Library
+from ....lowering.parallel import compiled
+from ....measure.transport.protocol import Library
 from ....support.folders import TemporaryFolder
 from ....support.progress import progress
 from ..code.functions import link_kernels

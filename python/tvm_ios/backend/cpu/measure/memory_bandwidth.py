@@ -19,8 +19,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ....support.threads import with_num_threads
-from ....target import core_of, num_workers
-from ....tir.emit import Accumulators, Expr, lanes_of, splat, unroll, zeros
+from ....target import num_workers
+from ..core import core_of
+from ..isa.emit import Accumulators, Expr, lanes_of, splat, unroll, zeros
 from .peak_flops import on_each_worker
 
 KINDS = ("write", "read", "copy")

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import tvm
 from tvm import relax
 
-from ....measure.model import Timers, window_timers
+from ....lowering.export import export
+from ....measure.timing.models import Timers, window_timers
 from ....support.folders import TemporaryFolder
 from ....support.threads import with_num_threads
-from ...shared.export import export
 
 T = TypeVar("T")
 

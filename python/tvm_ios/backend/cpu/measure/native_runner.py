@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....measure.session import DeviceLost, Session
-from ....measure.session_runner import SessionRunner, floats
-from ....measure.stage_runner import Turn
-from ...shared.cold import Place
+from ....lowering.cold import Place
+from ....measure.transport.protocol import Turn
+from ....measure.transport.session import DeviceLost, Session
+from ....measure.transport.session_handles import SessionRunner, floats
 from ..kernels.kernel import Kernel
 from .builder import CpuKernelBuilder
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from tvm import relax
 
-from ....tir.bfloat16 import STORED
-from ....tir.int8 import FACTORS
-from ....tir.tensor import TensorSpec
-from ...shared.cold import Place
-from ...shared.implementation import Implementation, LoweredGraph, present
-from ...shared.inplace import resolve
+from ....lowering.cold import Place
+from ....lowering.implementation import Implementation, LoweredGraph, present
+from ....lowering.inplace import resolve
+from ....ops.tensor import TensorSpec
 from ..code.workspace import plan_workspace, read_before_written, tensors_of
+from ..isa.bfloat16 import STORED
+from ..isa.int8 import FACTORS
 from ..kernels.kernel import Kernel
 from .native_runner import NativeRunner
 

@@ -16,12 +16,14 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ....ops.tir_function import on_stack, tile_scope
 from ....support.threads import with_num_threads
-from ....target import Core, core_of, num_workers
-from ....tir import amx, bfmmla
-from ....tir.bfloat16 import PAIR, dot, dot_source
-from ....tir.emit import Accumulators, Expr, lanes_of, on_stack, tile_scope, unroll, zeros
+from ....target import num_workers
 from ..code.aligned_stack import aligned_stack
+from ..core import Core, core_of
+from ..isa import amx, bfmmla
+from ..isa.bfloat16 import PAIR, dot, dot_source
+from ..isa.emit import Accumulators, Expr, lanes_of, unroll, zeros
 
 CHAINS = 12  # independent multiply-adds: more than latency x pipelines, fewer than registers
 STEPS = 100_000

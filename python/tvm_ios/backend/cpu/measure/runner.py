@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....measure.session import Session
-from ....measure.stage_runner import Turn
-from ...shared.cold import ColdWeights, Place, arena_bytes, level_of
-from ...shared.implementation import Implementation, LoweredGraph, constants, present
+from ....lowering.cold import ColdWeights, Place, arena_bytes, level_of
+from ....lowering.implementation import Implementation, LoweredGraph, constants, present
+from ....measure.transport.protocol import Turn
+from ....measure.transport.session import Session
 from ..kernels.kernel import Kernel
 from ..rules.base import CpuLoweredGraph
 from ..stage.plan import StripShare

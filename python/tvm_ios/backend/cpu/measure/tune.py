@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....graph.operators import Operator
+from ....lowering.implementation import present
 from ....measure.cache import MeasurementCache, WorkloadKey
-from ....measure.pool import RunnerPool
-from ....measure.stage_runner import StageRunner, Turn
+from ....measure.transport.pool import RunnerPool
+from ....measure.transport.protocol import StageRunner, Turn
 from ....support.progress import working
-from ...shared.implementation import present
 from ..kernels.kernel import Kernel
 from ..stage.build import CpuStageBuilder
 from ..stage.stage import CpuStage

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from tvm import relax
 
 from ....graph.operators import Operator
-from ....graph.recognise import static_shape
-from ....tir.epilogue import Epilogue
-from ...shared.implementation import Implementation
-from ...shared.replacements.convolution_sum import Adding, Term, added_up, sums_of
-from ...shared.replacements.rule import Rule
-from ...shared.replacements.sums import with_sum
-from ..kernels.conv2d_shape import Conv2d
-from ..kernels.conv2d_sum import conv2d_sum_kernel
+from ....lowering.implementation import Implementation
+from ....lowering.replacements.convolution_sum import Adding, Term, added_up, sums_of
+from ....lowering.replacements.rule import Rule
+from ....lowering.replacements.sums import with_sum
+from ....ops.epilogue import Epilogue
+from ....relax_ir.expressions import static_shape
+from ..kernels.conv.shape import Conv2d
+from ..kernels.conv.sum import conv2d_sum_kernel
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
 from ..rules.base import CpuLoweredGraph

@@ -13,14 +13,14 @@ from collections.abc import Hashable
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
-from ....graph.recognise import static_shape
-from ...shared.implementation import Implementation
-from ...shared.replacements.rule import Alike, Rule
-from ...shared.replacements.windows import Windows, enlarge, held_windows, windows_of
-from ..kernels.conv2d import conv2d_kernel
-from ..kernels.conv2d_shape import Conv2d
+from ....lowering.implementation import Implementation
+from ....lowering.replacements.rule import Alike, Rule
+from ....lowering.replacements.windows import Windows, enlarge, held_windows, windows_of
+from ....relax_ir.constants import constant_array, held_array
+from ....relax_ir.expressions import static_shape
+from ..kernels.conv.conv2d import conv2d_kernel
+from ..kernels.conv.shape import Conv2d
 from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
 from ..rules.base import CpuLoweredGraph

@@ -13,16 +13,16 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import held_array
 from ....graph.operators import Operator
-from ...shared.implementation import Implementation
-from ...shared.product import product_of, shared_left_side
-from ...shared.replacements.rule import Alike, Rule
+from ....lowering.implementation import Implementation
+from ....lowering.product import product_of, shared_left_side
+from ....lowering.replacements.rule import Alike, Rule
+from ....relax_ir.constants import held_array
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN
-from ..kernels.matmul import matmul_kernel
-from ..kernels.matmul_packing import pack_side_by_side
-from ..kernels.paired_matmul import pack_pairs, paired_matmul_kernel
+from ..kernels.matmul.matmul import matmul_kernel
+from ..kernels.matmul.packing import pack_side_by_side
+from ..kernels.matmul.reduced_precision import pack_pairs, paired_matmul_kernel
 from ..rules.base import CpuLoweredGraph, on_row_major
 from ..rules.bindings import InputBinding
 from ..rules.precision import rounds_operands

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ...shared.replacements.rule import Rule
+from ....lowering.replacements.rule import Rule
 from ..kernels.kernel import Kernel
 from ..rules.base import CpuLoweredGraph
 from .convolution_add import CONVOLUTION_ADD

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array
 from ....graph.operators import Operator
-from ....graph.recognise import is_float32
+from ....lowering.no_rule import NoRule, shape_of
+from ....relax_ir.constants import constant_array
+from ....relax_ir.expressions import is_float32
 from ....schedule.rounding import PAIRED
-from ...shared.no_rule import NoRule, shape_of
-from ..kernels.attention import MOST_DEPTH, attention_kernel, pack_bias
-from ..kernels.attention_strip import Attention, Bias
+from ..kernels.attention.attention import MOST_DEPTH, attention_kernel, pack_bias
+from ..kernels.attention.strip import Attention, Bias
 from ..kernels.layout import PLAIN
-from ..kernels.winograd_model import variant_name
+from ..kernels.winograd.model import variant_name
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
 from .precision import rounds_operands

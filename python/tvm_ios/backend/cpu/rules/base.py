@@ -12,11 +12,11 @@ import numpy as np
 from tvm import relax
 
 from ....graph.operators import Operator
+from ....lowering.implementation import Implementation, LoweredGraph
+from ....lowering.no_rule import NoRule, shape_of
 from ....schedule.options import Precision
-from ....target import TYPICAL, Core, MachineBalance
-from ....tir.storage import Format
-from ...shared.implementation import Implementation, LoweredGraph
-from ...shared.no_rule import NoRule, shape_of
+from ..core import TYPICAL, Core, MachineBalance
+from ..isa.storage import Format
 from ..kernels.compose import with_shapes
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout

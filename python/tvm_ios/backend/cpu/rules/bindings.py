@@ -14,21 +14,21 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array
-from ....graph.recognise import static_shape
-from ....target import Core
-from ....tir.bfloat16 import Bfloat16, nearest
-from ....tir.epilogue import Broadcast
-from ....tir.int8 import Grid
-from ....tir.storage import Format
-from ....tir.tensor import TensorSpec
-from ...shared.no_rule import NoRule
+from ....lowering.no_rule import NoRule
+from ....ops.epilogue import Broadcast
+from ....ops.tensor import TensorSpec
+from ....relax_ir.constants import constant_array
+from ....relax_ir.expressions import static_shape
+from ..core import Core
+from ..isa.bfloat16 import Bfloat16, nearest
+from ..isa.int8 import Grid
+from ..isa.storage import Format
+from ..kernels.conv.image import IMAGE, byte_image_kernel, image_kernel
 from ..kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
-from ..kernels.image import IMAGE, byte_image_kernel, image_kernel
 from ..kernels.kernel import Kernel, convert_input
 from ..kernels.layout import PLAIN, Layout, pack_pairs, pack_weights
+from ..kernels.rows.strided import copy_kernel
 from ..kernels.storage import with_storage
-from ..kernels.strided import copy_kernel
 
 
 @dataclass(frozen=True)

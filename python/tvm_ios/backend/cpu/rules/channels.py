@@ -10,12 +10,12 @@ import numpy as np
 from tvm import relax
 
 from ....graph.operators import Operator
-from ....tir.strides import Strides
-from ....tir.window import Window
-from ...shared.no_rule import NoRule, shape_of
-from ..kernels.channels import Channel, channels_kernel, runs_of
+from ....lowering.no_rule import NoRule, shape_of
+from ....ops.strides import Strides
+from ....ops.window import Window
 from ..kernels.layout import Layout
-from ..kernels.planes import Planes
+from ..kernels.maps.channels import Channel, channels_kernel, runs_of
+from ..kernels.maps.planes import Planes
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
 from .strided import movement_of

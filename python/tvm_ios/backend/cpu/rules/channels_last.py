@@ -15,11 +15,11 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ....graph.rearrange import Rearrangement
-from ....tir.strides import Strides
-from ...shared.no_rule import NoRule, shape_of
+from ....lowering.no_rule import NoRule, shape_of
+from ....ops.strides import Strides
 from ..kernels.compose import with_shapes
 from ..kernels.layout import PLAIN, Layout
-from ..kernels.strided import StridedMap, strided_kernel
+from ..kernels.rows.strided import StridedMap, strided_kernel
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
 from .strided import movement_of

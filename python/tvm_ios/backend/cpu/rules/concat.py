@@ -6,11 +6,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ....graph.operators import Operator
-from ....graph.recognise import is_float32
-from ...shared.inplace import parts_of
-from ...shared.no_rule import NoRule, shape_of
-from ..kernels.concat import concat_kernel, whole_blocks
+from ....lowering.inplace import parts_of
+from ....lowering.no_rule import NoRule, shape_of
+from ....relax_ir.expressions import is_float32
 from ..kernels.layout import Layout
+from ..kernels.maps.concat import concat_kernel, whole_blocks
 from .base import Choice, LoweringConfig
 from .bindings import InputBinder
 from .channels import from_channels

@@ -9,20 +9,20 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array
 from ....graph.operators import Operator
+from ....lowering.convolution import conv_geometry
+from ....lowering.no_rule import NoRule, shape_of
+from ....relax_ir.constants import constant_array
 from ....schedule.rounding import PAIRED, WIDENED
-from ....target import Core
-from ...shared.convolution import conv_geometry
-from ...shared.no_rule import NoRule, shape_of
-from ..kernels.conv2d import conv2d_kernel
-from ..kernels.conv2d_shape import Conv2d
-from ..kernels.fold import folds
-from ..kernels.image import IMAGE
+from ..core import Core
+from ..kernels.conv.conv2d import conv2d_kernel
+from ..kernels.conv.fold import folds
+from ..kernels.conv.image import IMAGE
+from ..kernels.conv.shape import Conv2d
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout
-from ..kernels.winograd import pack_winograd, winograd_kernel
-from ..kernels.winograd_model import (
+from ..kernels.winograd.convolution import pack_winograd, winograd_kernel
+from ..kernels.winograd.model import (
     WinogradTiling,
     choose_winograd,
     named_tiling,
@@ -148,7 +148,7 @@ def convolve(
     config : LoweringConfig
         The lowering config.
     variant : str, optional
-        The kernel to use, of :func:`~tvm_ios.backend.cpu.kernels.winograd_model.variants`; by
+        The kernel to use, of :func:`~tvm_ios.backend.cpu.kernels.winograd.model.variants`; by
         default the one that is predicted to be the fastest.
 
     Returns

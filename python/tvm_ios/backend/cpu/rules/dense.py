@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....graph.fold import held_array
 from ....graph.operators import Operator
+from ....lowering.product import product_of
+from ....relax_ir.constants import held_array
 from ....schedule.rounding import PAIRED
-from ...shared.product import product_of
 from ..kernels.layout import PLAIN
-from ..kernels.matmul import matmul_kernel
-from ..kernels.matmul_packing import pack_matrix
-from ..kernels.paired_matmul import pack_pairs, paired_matmul_kernel
-from ..kernels.winograd_model import variant_name
+from ..kernels.matmul.matmul import matmul_kernel
+from ..kernels.matmul.packing import pack_matrix
+from ..kernels.matmul.reduced_precision import pack_pairs, paired_matmul_kernel
+from ..kernels.winograd.model import variant_name
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
 from .precision import rounds_operands

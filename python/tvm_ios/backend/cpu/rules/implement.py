@@ -10,10 +10,10 @@ import numpy as np
 from tvm import relax
 
 from ....graph.operators import Operator, OperatorGraph
-from ....graph.recognise import static_shape
-from ....tir.storage import Format
-from ...shared.implementation import Implementation
-from ...shared.no_rule import NoRule
+from ....lowering.implementation import Implementation
+from ....lowering.no_rule import NoRule
+from ....relax_ir.expressions import static_shape
+from ..isa.storage import Format
 from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, convert_output
 from ..kernels.layout import PLAIN, Layout

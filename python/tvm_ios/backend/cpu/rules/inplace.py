@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....graph.operators import Operator
-from ....graph.recognise import static_shape
-from ...shared.implementation import Implementation
-from ...shared.inplace import Concatenation, Slots, parts_of, place
-from ..kernels.concat import whole_blocks
+from ....lowering.implementation import Implementation
+from ....lowering.inplace import Concatenation, Slots, parts_of, place
+from ....relax_ir.expressions import static_shape
 from ..kernels.kernel import Kernel
+from ..kernels.maps.concat import whole_blocks
 from .base import CpuLoweredGraph
 from .concat import copying
 

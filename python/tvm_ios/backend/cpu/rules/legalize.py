@@ -10,8 +10,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ....graph.operators import Operator
-from ...shared.legalize import tir_of
-from ...shared.no_rule import NoRule
+from ....lowering.legalize import tir_of
+from ....lowering.no_rule import NoRule
 from ..kernels.generic import generic_kernel
 from ..kernels.layout import PLAIN
 from .base import Choice

@@ -9,15 +9,16 @@ import numpy as np
 from tvm import relax
 
 from ....graph.operators import Operator
-from ....graph.recognise import is_float32, normalises_channels
-from ....tir.window import Window
-from ...shared.convolution import conv_geometry
-from ...shared.no_rule import NoRule, shape_of
-from ..kernels.channel_norm import ChannelNorm, channel_norm_kernel
-from ..kernels.group_norm import GroupNorm, group_norm_kernel
-from ..kernels.grouped import Groups, grouped_kernel, pack_grouped
+from ....graph.recognise import normalises_channels
+from ....lowering.convolution import conv_geometry
+from ....lowering.no_rule import NoRule, shape_of
+from ....ops.window import Window
+from ....relax_ir.expressions import is_float32
+from ..kernels.conv.grouped import Groups, grouped_kernel, pack_grouped
 from ..kernels.layout import Layout
-from ..kernels.planes import Planes, plane_sum_kernel, planes_kernel
+from ..kernels.maps.channel_norm import ChannelNorm, channel_norm_kernel
+from ..kernels.maps.group_norm import GroupNorm, group_norm_kernel
+from ..kernels.maps.planes import Planes, plane_sum_kernel, planes_kernel
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
 

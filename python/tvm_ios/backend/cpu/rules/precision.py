@@ -19,25 +19,20 @@ from contextlib import suppress
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator, OperatorGraph
 from ....graph.rearrange import moves
-from ....graph.recognise import is_float32
+from ....lowering.convolution import conv_geometry
+from ....lowering.no_rule import NoRule, shape_of
+from ....lowering.product import product_of
+from ....relax_ir.constants import constant_array, held_array
+from ....relax_ir.expressions import is_float32
 from ....schedule.rounding import PAIRED, QUADS, WIDENED, rounds
-from ....tir import amx, bfmmla
-from ....tir.bfloat16 import Bfloat16
-from ....tir.storage import Format
-from ...shared.convolution import conv_geometry
-from ...shared.no_rule import NoRule, shape_of
-from ...shared.product import product_of
-from ..kernels.conv2d_shape import Conv2d
-from ..kernels.fold import folds
-from ..kernels.winograd_model import (
-    choose_winograd,
-    predicted_times,
-    variant_name,
-    variants,
-)
+from ..isa import amx, bfmmla
+from ..isa.bfloat16 import Bfloat16
+from ..isa.storage import Format
+from ..kernels.conv.fold import folds
+from ..kernels.conv.shape import Conv2d
+from ..kernels.winograd.model import choose_winograd, predicted_times, variant_name, variants
 from .base import LoweringConfig
 
 _FEATURE_MAPS = frozenset(

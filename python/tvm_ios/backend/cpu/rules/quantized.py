@@ -17,21 +17,21 @@ from typing import TypeAlias
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator, OperatorGraph
+from ....lowering.no_rule import NoRule, shape_of
+from ....lowering.product import product_of
+from ....ops.epilogue import Broadcast, Epilogue, Operand, Step
+from ....relax_ir.constants import constant_array, held_array
 from ....schedule.rounding import QUADS
-from ....tir.epilogue import Broadcast, Epilogue, Operand, Step
-from ....tir.int8 import Grid
-from ...shared.no_rule import NoRule, shape_of
-from ...shared.product import product_of
-from ..kernels.conv2d import conv2d_kernel
-from ..kernels.conv2d_shape import Conv2d
-from ..kernels.image import IMAGE
+from ..isa.int8 import Grid
+from ..kernels.conv.conv2d import conv2d_kernel
+from ..kernels.conv.image import IMAGE
+from ..kernels.conv.shape import Conv2d
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout, pack_lowest, pack_quads
-from ..kernels.matmul_packing import pack_matrix
-from ..kernels.paired_matmul import pack_quads as pack_matrix_quads
-from ..kernels.paired_matmul import paired_matmul_kernel
+from ..kernels.matmul.packing import pack_matrix
+from ..kernels.matmul.reduced_precision import pack_quads as pack_matrix_quads
+from ..kernels.matmul.reduced_precision import paired_matmul_kernel
 from .base import Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder, InputBinding
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from ....graph.operators import Operator
-from ....tir.recurrence import recurrence_of
-from ...shared.no_rule import NoRule
+from ....lowering.no_rule import NoRule
+from ....ops.recurrence import recurrence_of
 from ..kernels.layout import PLAIN
-from ..kernels.recurrence import pack_recurrent, recurrence_kernel
+from ..kernels.rows.recurrence import pack_recurrent, recurrence_kernel
 from .base import Choice, LoweringConfig
 from .bindings import InputBinder, InputBinding
 

@@ -10,12 +10,12 @@ from typing import get_args
 import numpy as np
 
 from ....graph.operators import Operator
-from ....graph.recognise import is_float32
-from ...shared.no_rule import NoRule, shape_of
-from ..kernels.layer_norm import LayerNorm, layer_norm_kernel
+from ....lowering.no_rule import NoRule, shape_of
+from ....relax_ir.expressions import is_float32
 from ..kernels.layout import PLAIN
-from ..kernels.reduce import Reduce, Reduction, reduce_kernel
-from ..kernels.softmax import Softmax, softmax_kernel
+from ..kernels.rows.layer_norm import LayerNorm, layer_norm_kernel
+from ..kernels.rows.reduce import Reduce, Reduction, reduce_kernel
+from ..kernels.rows.softmax import Softmax, softmax_kernel
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
 

@@ -9,14 +9,14 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ....graph.rearrange import Rearrangement
-from ....graph.recognise import is_float32
-from ....tir.window import Window
-from ...shared.no_rule import NoRule, shape_of
+from ....lowering.no_rule import NoRule, shape_of
+from ....ops.window import Window
+from ....relax_ir.expressions import is_float32
 from ..kernels.compose import beside, with_shapes
 from ..kernels.convert import unblock_kernel
 from ..kernels.layout import PLAIN
-from ..kernels.planes import Planes, planes_kernel
-from ..kernels.strided import StridedMap, strided_kernel
+from ..kernels.maps.planes import Planes, planes_kernel
+from ..kernels.rows.strided import StridedMap, strided_kernel
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
 

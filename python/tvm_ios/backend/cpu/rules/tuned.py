@@ -3,7 +3,7 @@
 
 MetaSchedule's records refer to TIR functions as TVM's own fusion forms them. An operator whose
 function has a record uses the recorded kernel, even if a rule covers it: the record is measured,
-and the user asked for it. Tune the module that :func:`~tvm_ios.graph.prepare.prepare` returns,
+and the user asked for it. Tune the module that :func:`~tvm_ios.rewrite.prepare.prepare` returns,
 because the operators are formed from that module::
 
     with target:
@@ -20,9 +20,9 @@ import tvm
 from tvm import relax, tirx
 
 from ....graph.operators import Operator
+from ....lowering.legalize import tir_of
+from ....lowering.no_rule import NoRule
 from ....support.errors import OptionError
-from ...shared.legalize import tir_of
-from ...shared.no_rule import NoRule
 from ..kernels.generic import scheduled_kernel
 from ..kernels.layout import PLAIN
 from .base import Choice

@@ -11,9 +11,9 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ....graph.rearrange import moves
-from ....tir.tensor import TensorSpec
-from ...shared.implementation import Implementation, Slot
-from ...shared.no_rule import NoRule, shape_of
+from ....lowering.implementation import Implementation, Slot
+from ....lowering.no_rule import NoRule, shape_of
+from ....ops.tensor import TensorSpec
 from ..kernels.kernel import Kernel
 from .base import CpuLoweredGraph
 from .bindings import InputBinding

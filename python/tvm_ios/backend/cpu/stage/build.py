@@ -12,14 +12,14 @@ from typing import get_args
 from tvm import relax
 
 from ....graph.operators import OperatorGraph
+from ....lowering.machine import Machine
+from ....lowering.replacements.find import Replacements, find_replacements
+from ....lowering.stages import Stage, StageBuilder
 from ....schedule.rounding import QUADS, rounds
 from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
-from ...shared.machine import Machine
-from ...shared.replacements.find import Replacements, find_replacements
-from ...shared.stages import Stage, StageBuilder
 from ..kernels.kernel import Kernel
-from ..kernels.winograd_model import is_winograd, variant_name
+from ..kernels.winograd.model import is_winograd, variant_name
 from ..replace.table import RULES
 from ..rules.base import CpuLoweredGraph, LoweringConfig
 from ..rules.implement import implement

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....target import MachineBalance
-from ...shared.implementation import Implementation
+from ....lowering.implementation import Implementation
+from ..core import MachineBalance
 from ..kernels.kernel import Kernel, Order
 from ..kernels.plane import PlaneTiles
 from ..rules.base import CpuLoweredGraph

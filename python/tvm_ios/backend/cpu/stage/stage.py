@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...shared.stages import Stage
+from ....lowering.stages import Stage
 from ..kernels.kernel import Kernel
 from .plan import StagePlan
 

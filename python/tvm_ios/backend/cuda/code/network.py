@@ -18,11 +18,11 @@ import tvm
 from tvm import relax
 
 from ....graph.operators import Operator
-from ....graph.recognise import static_shape
+from ....lowering.emitter import Emitter, Library, LoweredSchedule, Stages
+from ....lowering.inplace import Slots
+from ....ops.tensor import TensorSpec
+from ....relax_ir.expressions import static_shape
 from ....schedule.synchronization import Synchronization
-from ....tir.tensor import TensorSpec
-from ...shared.emitter import Emitter, Library, LoweredSchedule, Stages
-from ...shared.inplace import Slots
 from ..kernels.copy import copy_kernel
 from ..kernels.kernel import CudaKernel
 from ..rules.layouts import CHANNELS_LAST

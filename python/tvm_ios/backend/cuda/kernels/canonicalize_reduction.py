@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
-from ...shared.no_rule import NoRule
+from ....lowering.no_rule import NoRule
 
 
 def canonicalize_reduction(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, Any, Any]:

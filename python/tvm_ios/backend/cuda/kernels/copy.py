@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm import te
 
-from ....tir.tensor import TensorSpec
+from ....ops.tensor import TensorSpec
 from .kernel import CudaKernel
 from .schedule import schedule, scheduled_kernel
 

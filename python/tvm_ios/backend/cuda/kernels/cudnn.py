@@ -15,10 +15,10 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ....ops.tensor import TensorSpec
+from ....ops.window import Window
 from ....schedule.options import PRECISIONS, Precision
 from ....support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
-from ....tir.tensor import TensorSpec
-from ....tir.window import Window
 from .kernel import CudaKernel
 
 CudnnEpilogue = Literal["nothing", "bias", "bias_relu"]

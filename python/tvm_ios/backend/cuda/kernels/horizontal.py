@@ -27,7 +27,7 @@ from itertools import accumulate
 import tvm
 from tvm import tirx
 
-from ....tir.tensor import TensorSpec
+from ....ops.tensor import TensorSpec
 from .kernel import CudaKernel
 from .launch import Launch, NotFusible, launch_of, shared_memory
 from .lowering import mark_lowered

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from tvm import tirx
 
-from ...shared.kernel import Kernel
+from ....lowering.kernel import Kernel
 from .grids import Grid, grids
 
 

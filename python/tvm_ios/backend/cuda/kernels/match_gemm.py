@@ -29,7 +29,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from ...shared.no_rule import NoRule
+from ....lowering.no_rule import NoRule
 from .canonicalize_reduction import canonicalize_reduction
 from .contiguity import MAX_BYTES, address, bits, step, substitute, vector_width
 from .expressions import is_zero, loads_in, variables_in

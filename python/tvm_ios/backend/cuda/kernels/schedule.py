@@ -16,8 +16,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.s_tir import dlight
 
-from ....tir.tensor import TensorSpec
-from ...shared.no_rule import NoRule
+from ....lowering.no_rule import NoRule
+from ....ops.tensor import TensorSpec
 from ..limits import Limits
 from ..target import limits_of
 from .gemm_sum import add_products

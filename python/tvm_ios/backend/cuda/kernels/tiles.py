@@ -37,7 +37,7 @@ from itertools import product
 
 import tvm
 
-from ...shared.no_rule import NoRule
+from ....lowering.no_rule import NoRule
 from ..limits import Limits
 from ..target import copies_asynchronously, limits_of
 from .asynchronous import copyable

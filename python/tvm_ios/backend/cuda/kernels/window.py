@@ -18,7 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from ...shared.no_rule import NoRule
+from ....lowering.no_rule import NoRule
 from ..limits import Limits
 from .canonicalize_reduction import canonicalize_reduction
 from .contiguity import MAX_BYTES, address, bits, vector_width

@@ -9,9 +9,9 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import tvm
 
-from ....measure.parallel import compiled
-from ....measure.session import KernelFault
-from ....measure.stage_runner import Library
+from ....lowering.parallel import compiled
+from ....measure.transport.protocol import Library
+from ....measure.transport.session import KernelFault
 from ....support.errors import TvmIosError
 from ....support.folders import TemporaryFolder
 from ....support.progress import progress

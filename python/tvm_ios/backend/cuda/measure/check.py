@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ....measure.session import KernelFault
-from ....tir.tensor import TensorSpec
-from ...shared.cold import Place
-from ...shared.implementation import Implementation
-from ...shared.stages import Stage
+from ....lowering.cold import Place
+from ....lowering.implementation import Implementation
+from ....lowering.stages import Stage
+from ....measure.transport.session import KernelFault
+from ....ops.tensor import TensorSpec
 from ..kernels.kernel import CudaKernel
 from ..stage.program import StageProgram
 from ..stage.stage import CudaStage, Launch, identity

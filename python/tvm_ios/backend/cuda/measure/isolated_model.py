@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import tvm
 
-from ....measure.model import Timers
-from ....measure.pool import AnyRunnerPool
-from ....measure.remote_model import RemoteVariants, Timer, Variant
-from ....measure.session import RemoteSession
+from ....lowering.export import export
+from ....measure.timing.models import Timers
+from ....measure.transport.pool import AnyRunnerPool
+from ....measure.transport.remote_model import RemoteVariants, Timer, Variant
+from ....measure.transport.session import RemoteSession
 from ....support.folders import TemporaryFolder
-from ...shared.export import export
 from .clock import warm_clock
 from .model import SEQUENTIAL, UNGRAPHED, CudaVariants, build_model
 from .native_runner import raise_lost

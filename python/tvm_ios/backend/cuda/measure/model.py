@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import tvm
 from tvm import relax
 
-from ....measure.model import Contender, Timers, Timing, window_timers
+from ....measure.timing.models import Contender, Timers, Timing, window_timers
 from ....support.errors import device_errors
 from ..code.pipeline import finish_pipeline
 from ..code.toolchain import compile_sources, cuda_compiler

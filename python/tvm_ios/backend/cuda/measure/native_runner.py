@@ -12,10 +12,10 @@ import numpy as np
 
 from tvm_ios_runtime.cuda import explained
 
-from ....measure.session import DeviceLost, DeviceUnavailable, RemoteSession, Session
-from ....measure.session_runner import SessionRunner, floats
+from ....lowering.cold import Place
+from ....measure.transport.session import DeviceLost, DeviceUnavailable, RemoteSession, Session
+from ....measure.transport.session_handles import SessionRunner, floats
 from ....support.errors import UnsupportedError, device_errors
-from ...shared.cold import Place
 from ..kernels.kernel import CudaKernel
 from .builder import CudaKernelBuilder
 

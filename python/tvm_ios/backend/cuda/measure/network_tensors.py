@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from ....tir.tensor import TensorSpec
-from ...shared.cold import Place
-from ...shared.inplace import Slots
+from ....lowering.cold import Place
+from ....lowering.inplace import Slots
+from ....ops.tensor import TensorSpec
 from ..stage.stage import CudaStage, Launch, Value, holder
 from .native_runner import Call, NativeRunner
 

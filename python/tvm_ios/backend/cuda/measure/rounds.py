@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
-from ....measure.model import Contender, Timing, rounds, runs_of_window
+from ....measure.timing.models import Contender, Timing, rounds, runs_of_window
 from .clock import WarmClock
 
 _ALONE = 5  # runs of a round that are awaited one by one

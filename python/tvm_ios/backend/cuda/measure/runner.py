@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ....measure.session import Session
-from ....measure.stage_runner import Turn
-from ....tir.tensor import TensorSpec
-from ...shared.cold import ColdWeights, Place
-from ...shared.implementation import Implementation, constants
+from ....lowering.cold import ColdWeights, Place
+from ....lowering.implementation import Implementation, constants
+from ....measure.transport.protocol import Turn
+from ....measure.transport.session import Session
+from ....ops.tensor import TensorSpec
 from ..kernels.kernel import CudaKernel
 from ..rules.implement import CudaNetwork
 from ..stage.stage import CudaStage, Value

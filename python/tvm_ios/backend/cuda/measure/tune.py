@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....lowering.implementation import Implementation
 from ....measure.cache import MeasurementCache, WorkloadKey, operator_workload
-from ....measure.pool import RunnerPool
-from ....measure.stage_runner import StageRunner
-from ....measure.timing import sensible
+from ....measure.timing.stages import sensible
+from ....measure.transport.pool import RunnerPool
+from ....measure.transport.protocol import StageRunner
 from ....support.errors import UnsupportedError
 from ....support.progress import progress
-from ...shared.implementation import Implementation
 from ..kernels.kernel import CudaKernel
 from ..stage.build import CudaStageBuilder
 from ..stage.stage import CudaStage

@@ -8,8 +8,8 @@ stage in a graph would find them in L2 from the second run on, so each run has a
 
 from __future__ import annotations
 
-from ...shared.cold import arena_bytes
-from ...shared.implementation import constants
+from ....lowering.cold import arena_bytes
+from ....lowering.implementation import constants
 from ..rules.config import CudaLoweredGraph
 
 DTYPES = ("float32", "float16", "bfloat16")

@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from ....graph.operators import Operator
-from ...shared.replacements.windows import Windows
+from ....lowering.replacements.windows import Windows
 
 Emit = Callable[[relax.Expr], relax.Var]
 

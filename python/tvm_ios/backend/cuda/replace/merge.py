@@ -13,12 +13,12 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
-from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
-from ...shared.implementation import Implementation
-from ...shared.product import shared_left_side
-from ...shared.replacements.rule import Alike, Rule
-from ...shared.replacements.windows import enlarge, held_windows, windows_of
+from ....lowering.implementation import Implementation
+from ....lowering.product import shared_left_side
+from ....lowering.replacements.rule import Alike, Rule
+from ....lowering.replacements.windows import enlarge, held_windows, windows_of
+from ....relax_ir.constants import constant_array, held_array
 from ..kernels.kernel import CudaKernel
 from ..kernels.match_gemm import ColumnPart
 from ..kernels.schedule import schedule_divided, scheduled_kernel

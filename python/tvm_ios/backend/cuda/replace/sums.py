@@ -15,16 +15,10 @@ import tvm_ffi
 from tvm import relax
 
 from ....graph.operators import Operator
-from ...shared.implementation import Implementation
-from ...shared.replacements.convolution_sum import (
-    Adding,
-    Combination,
-    Term,
-    added_up,
-    sums_of,
-)
-from ...shared.replacements.rule import Rule
-from ...shared.replacements.sums import leading_sum
+from ....lowering.implementation import Implementation
+from ....lowering.replacements.convolution_sum import Adding, Combination, Term, added_up, sums_of
+from ....lowering.replacements.rule import Rule
+from ....lowering.replacements.sums import leading_sum
 from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import schedule_sum, scheduled_kernel
 from ..rules.config import CudaLoweredGraph

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ...shared.replacements.rule import Rule
+from ....lowering.replacements.rule import Rule
 from ..kernels.kernel import CudaKernel
 from ..rules.config import CudaLoweredGraph
 from .merge import MERGE_CONVOLUTIONS, MERGE_DENSE

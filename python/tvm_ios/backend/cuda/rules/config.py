@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import tvm
 from tvm import relax
 
+from ....lowering.implementation import LoweredGraph
 from ....schedule.options import Precision
-from ...shared.implementation import LoweredGraph
 from ..kernels.kernel import CudaKernel
 from ..limits import Limits
 

@@ -10,14 +10,14 @@ from typing import TypeAlias
 import numpy as np
 from tvm import relax
 
-from ....graph.fold import constant_array, held_array
 from ....graph.operators import Operator
+from ....lowering.convolution import convolution_windows
+from ....lowering.implementation import Implementation
+from ....lowering.no_rule import NoRule, shape_of
+from ....ops.epilogue import Epilogue, Operand
+from ....ops.window import Window
+from ....relax_ir.constants import constant_array, held_array
 from ....schedule.options import Precision
-from ....tir.epilogue import Epilogue, Operand
-from ....tir.window import Window
-from ...shared.convolution import convolution_windows
-from ...shared.implementation import Implementation
-from ...shared.no_rule import NoRule, shape_of
 from ..kernels.cudnn import CudnnEpilogue, CudnnProblem, cudnn_algorithms, cudnn_kernel
 from ..kernels.kernel import CudaKernel
 

@@ -9,8 +9,8 @@ import numpy as np
 from tvm import relax, tirx
 
 from ....graph.operators import Operator
-from ...shared.inplace import Slots
-from ...shared.legalize import tir_of
+from ....lowering.inplace import Slots
+from ....lowering.legalize import tir_of
 from ..kernels.channels_last import channels_last
 from ..kernels.slices import within_slices
 from .inplace import concatenation_of, copied_parts, slice_of

@@ -12,9 +12,9 @@ import tvm_ffi
 from tvm import relax, s_tir, tirx
 
 from ....graph.operators import Operator, OperatorGraph
-from ...shared.implementation import Implementation
-from ...shared.inplace import Slots
-from ...shared.no_rule import NoRule
+from ....lowering.implementation import Implementation
+from ....lowering.inplace import Slots
+from ....lowering.no_rule import NoRule
 from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import (
     ScheduledFunction,

@@ -15,10 +15,10 @@ import tvm
 from tvm import relax, te, tirx
 
 from ....graph.operators import Operator, OperatorGraph
-from ....graph.recognise import static_shape
-from ...shared.implementation import Implementation
-from ...shared.inplace import Concatenation, Slots, parts_of, place, resolve
-from ...shared.no_rule import NoRule
+from ....lowering.implementation import Implementation
+from ....lowering.inplace import Concatenation, Slots, parts_of, place, resolve
+from ....lowering.no_rule import NoRule
+from ....relax_ir.expressions import static_shape
 from ..kernels.contiguity import MAX_BYTES
 from ..kernels.kernel import CudaKernel
 from ..kernels.slices import ChannelSlice, within_slices

@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from ....lowering.replacements.find import Replacements, find_replacements
+from ....lowering.stages import Stage, StageBuilder
 from ....schedule.partitioning import FUSED, FUSED_LEAN, StreamPartitioning
 from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
-from ...shared.replacements.find import Replacements, find_replacements
-from ...shared.stages import Stage, StageBuilder
 from ..kernels.kernel import CudaKernel
 from ..replace.table import REPLACEMENTS
 from ..rules.config import CudaLoweredGraph

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import tvm
 
-from ...shared.implementation import Implementation
+from ....lowering.implementation import Implementation
 from ..kernels.horizontal import fuse
 from ..kernels.kernel import CudaKernel
 from ..kernels.launch import NotFusible

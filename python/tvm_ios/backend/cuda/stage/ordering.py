@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from tvm import relax
 
+from ....lowering.inplace import Slots
+from ....lowering.stages import Stage
+from ....ops.tensor import TensorSpec
 from ....schedule.synchronization import Synchronization
-from ....tir.tensor import TensorSpec
-from ...shared.inplace import Slots
-from ...shared.stages import Stage
 from ..rules.inplace import bytes_of
 from .stage import CudaStage, Launch, Value, holder
 

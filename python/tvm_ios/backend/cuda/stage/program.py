@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from tvm import relax
 
+from ....lowering.inplace import Slots, resolve
+from ....ops.tensor import TensorSpec, encoded
 from ....schedule.synchronization import Synchronization
-from ....tir.tensor import TensorSpec, encoded
-from ...shared.inplace import Slots, resolve
 from ..kernels.kernel import CudaKernel
 from .ordering import joined, workspace_of
 from .stage import CudaStage, Value, holder

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from tvm import relax
 
-from ...shared.inplace import Slots, resolve
-from ...shared.stages import Stage
+from ....lowering.inplace import Slots, resolve
+from ....lowering.stages import Stage
 from ..kernels.kernel import CudaKernel
 
 Value: TypeAlias = relax.Var | np.ndarray

@@ -11,9 +11,10 @@ import tvm
 from tvm.tirx.script import builder as T
 
 from support.kernel_module import kernel_module
+from tvm_ios.backend.cpu.isa.emit import Accumulators, lanes_of, unroll, zeros
 from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
-from tvm_ios.tir.emit import Accumulators, lanes_of, tile_scope, unroll, zeros
-from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.ops.tensor import TensorSpec
+from tvm_ios.ops.tir_function import tile_scope
 
 AVX512 = {"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu", "mcpu": "znver4"}
 LANES, SUMS, STEPS = 16, 40, 9  # more sums than the 32 registers

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.networks import NATIVE, conv, few_stages, many_stages, relax_module
+from tvm_ios import zoo
 from tvm_ios.backend.cpu.code.constants import Constants
 from tvm_ios.backend.cpu.code.memory import ALIGNMENT, Lifetime, aligned, plan_memory
 from tvm_ios.backend.cpu.code.region import CpuStage, form_region
-from tvm_ios.backend.shared.inplace import resolve
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.frontend import zoo
+from tvm_ios.lowering.inplace import resolve
 
 LIFETIMES = st.lists(
     st.builds(

@@ -22,10 +22,10 @@ from support.networks import (
 from tvm_ios.backend.cpu.code import objects
 from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_drivers
 from tvm_ios.backend.cpu.code.thread_pool import defaults_function
-from tvm_ios.backend.cpu.kernels.channel_norm import ChannelNorm, channel_norm_kernel
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
-from tvm_ios.database.objects import ObjectStore
-from tvm_ios.graph.fold import constant_array
+from tvm_ios.backend.cpu.kernels.maps.channel_norm import ChannelNorm, channel_norm_kernel
+from tvm_ios.relax_ir.constants import constant_array
+from tvm_ios.support.object_store import ObjectStore
 from tvm_ios.transform import InterOperatorSchedule
 
 

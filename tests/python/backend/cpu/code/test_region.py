@@ -20,20 +20,20 @@ from tvm_ios.backend.cpu.code.constants import Constants
 from tvm_ios.backend.cpu.code.driver import driver_function
 from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_drivers
 from tvm_ios.backend.cpu.code.region import CpuStage, Region, form_region
-from tvm_ios.backend.cpu.kernels.concat import concat_kernel
-from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
-from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
+from tvm_ios.backend.cpu.kernels.conv.conv2d import conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
 from tvm_ios.backend.cpu.kernels.convert import block_kernel, unblock_kernel
 from tvm_ios.backend.cpu.kernels.generic import generic_kernel
 from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
 from tvm_ios.backend.cpu.kernels.layout import pack_weights
-from tvm_ios.backend.cpu.kernels.planes import Planes, planes_kernel
+from tvm_ios.backend.cpu.kernels.maps.concat import concat_kernel
+from tvm_ios.backend.cpu.kernels.maps.planes import Planes, planes_kernel
 from tvm_ios.backend.cpu.stage.partition import plan
 from tvm_ios.backend.cpu.stage.plan import PlannedCall
-from tvm_ios.backend.shared.implementation import Implementation, Slot
+from tvm_ios.lowering.implementation import Implementation, Slot
+from tvm_ios.ops.tensor import TensorSpec
+from tvm_ios.ops.window import Window
 from tvm_ios.schedule.synchronization import SYNCHRONIZATIONS, Synchronization
-from tvm_ios.tir.tensor import TensorSpec
-from tvm_ios.tir.window import Window
 
 LANES = isa_of(NATIVE)[0].lanes
 CHANNELS = (2 * LANES, 20)  # of the convolution, which fills its blocks, and the pooling

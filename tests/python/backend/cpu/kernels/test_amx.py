@@ -15,7 +15,7 @@ from support.attentions import PAIRS, Sizes, check_pairs
 from support.conv2d import Case, cases
 from support.networks import isa_of
 from support.pairs import MATRIX_CASES, check_convolution, check_product
-from tvm_ios.target import core_of
+from tvm_ios.backend.cpu.core import core_of
 
 
 @pytest.fixture(scope="module")

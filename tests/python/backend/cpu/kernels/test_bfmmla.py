@@ -15,9 +15,9 @@ from support.aarch64 import BF16, emulate_bfmmla, run_by_qemu
 from support.conv2d import Case, cases
 from support.networks import UNOPTIMISED
 from support.pairs import MATRIX_CASES, check_convolution, check_product
+from tvm_ios.backend.cpu.core import core_of
+from tvm_ios.backend.cpu.isa.bfmmla import PRODUCTS as BFMMLA
 from tvm_ios.backend.cpu.kernels.layout import Layout
-from tvm_ios.target import core_of
-from tvm_ios.tir.bfmmla import PRODUCTS as BFMMLA
 
 _NARROW = core_of(tvm.target.Target({"kind": "llvm", "mcpu": "x86-64"}))
 FOUR_LANES = replace(_NARROW, registers=32, matrix_products=BFMMLA)

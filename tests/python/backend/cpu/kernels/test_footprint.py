@@ -17,7 +17,8 @@ from support.merging import branches
 from support.networks import NATIVE, few_stages, relax_module
 from support.tiled import BODIES, products
 from tvm_ios.backend.cpu.code.functions import KernelFunctions
-from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
+from tvm_ios.backend.cpu.core import core_of
+from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
 from tvm_ios.backend.cpu.kernels.footprint import (
     Accessed,
     Touched,
@@ -27,12 +28,11 @@ from tvm_ios.backend.cpu.kernels.footprint import (
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.kernels.layout import PLAIN
 from tvm_ios.backend.cpu.kernels.tiling import RegisterTile
-from tvm_ios.backend.cpu.kernels.winograd import winograd_kernel
-from tvm_ios.backend.cpu.kernels.winograd_model import WinogradTiling
+from tvm_ios.backend.cpu.kernels.winograd.convolution import winograd_kernel
+from tvm_ios.backend.cpu.kernels.winograd.model import WinogradTiling
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.ops.window import Window
 from tvm_ios.options import Options
-from tvm_ios.target import core_of
-from tvm_ios.tir.window import Window
 
 _random = np.random.default_rng(0)
 SENTINEL = 0x5A

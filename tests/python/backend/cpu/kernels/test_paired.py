@@ -12,12 +12,12 @@ import tvm
 from support.conv2d import Case
 from support.networks import NATIVE, TARGETS, isa_of, run_kernel
 from support.pairs import check_convolution, check_product, half_format, rounded
-from tvm_ios.backend.cpu.kernels.image import IMAGE, image_kernel
+from tvm_ios.backend.cpu.isa.bfloat16 import exact, nearest
+from tvm_ios.backend.cpu.kernels.conv.image import IMAGE, image_kernel
 from tvm_ios.backend.cpu.kernels.layout import Layout
+from tvm_ios.backend.cpu.kernels.rows.strided import copy_kernel
 from tvm_ios.backend.cpu.kernels.storage import with_storage
-from tvm_ios.backend.cpu.kernels.strided import copy_kernel
-from tvm_ios.tir.bfloat16 import exact, nearest
-from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.ops.tensor import TensorSpec
 
 CASES = {
     "1x1": Case(kernel=(1, 1), padding=(0, 0, 0, 0)),

@@ -11,19 +11,21 @@ import tvm
 
 from support.conv2d import Case, reference
 from support.networks import NATIVE, TARGETS, isa_of, run_kernel, unpack
-from tvm_ios.backend.cpu.kernels.conv2d import conv2d_kernel
-from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
-from tvm_ios.backend.cpu.kernels.image import IMAGE, byte_image_kernel
+from tvm_ios.backend.cpu.core import Core
+from tvm_ios.backend.cpu.isa.int8 import Grid
+from tvm_ios.backend.cpu.kernels.conv.conv2d import conv2d_kernel
+from tvm_ios.backend.cpu.kernels.conv.image import IMAGE, byte_image_kernel
+from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
 from tvm_ios.backend.cpu.kernels.layout import Layout, blocks, pack_lowest, pack_quads
-from tvm_ios.backend.cpu.kernels.matmul_packing import pack_matrix
-from tvm_ios.backend.cpu.kernels.paired_matmul import pack_quads as pack_matrix_quads
-from tvm_ios.backend.cpu.kernels.paired_matmul import paired_matmul_kernel
+from tvm_ios.backend.cpu.kernels.matmul.packing import pack_matrix
+from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import (
+    pack_quads as pack_matrix_quads,
+)
+from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import paired_matmul_kernel
+from tvm_ios.backend.cpu.kernels.rows.strided import copy_kernel
 from tvm_ios.backend.cpu.kernels.storage import with_storage
-from tvm_ios.backend.cpu.kernels.strided import copy_kernel
-from tvm_ios.backend.shared.product import Matmul
-from tvm_ios.target import Core
-from tvm_ios.tir.int8 import Grid
-from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.lowering.product import Matmul
+from tvm_ios.ops.tensor import TensorSpec
 
 CASES = {
     "1x1": Case(kernel=(1, 1), padding=(0, 0, 0, 0)),

@@ -9,7 +9,7 @@ from typing import Any
 from support.networks import NATIVE
 from tvm_ios.backend.cpu.backend import CpuBackend
 from tvm_ios.database import DeviceIdentity, cpu_model
-from tvm_ios.measure.runners import Machine
+from tvm_ios.measure.transport.locations import Machine
 from tvm_ios.options import Options
 
 

@@ -12,12 +12,12 @@ import pytest
 from tvm import relax
 
 from support.networks import NATIVE, check_scheduled, conv, relax_module
+from tvm_ios.backend.cpu.core import TYPICAL
 from tvm_ios.backend.cpu.measure.tune import tuned
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.measure.cache import MeasurementCache
-from tvm_ios.measure.stage_runner import Turn
+from tvm_ios.measure.transport.protocol import Turn
 from tvm_ios.options import Options
-from tvm_ios.target import TYPICAL
 
 ALIKE = slice(1, 3)  # convolutions with one kernel
 

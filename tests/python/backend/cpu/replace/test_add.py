@@ -38,13 +38,13 @@ from support.sums import (
     replaced,
     tree,
 )
-from tvm_ios.backend.cpu.kernels.conv2d_shape import Conv2d
-from tvm_ios.backend.cpu.kernels.conv2d_sum import conv2d_sum_kernel
-from tvm_ios.backend.cpu.kernels.image import IMAGE
+from tvm_ios.backend.cpu.isa.bfloat16 import exact, nearest
+from tvm_ios.backend.cpu.kernels.conv.image import IMAGE
+from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
+from tvm_ios.backend.cpu.kernels.conv.sum import conv2d_sum_kernel
 from tvm_ios.backend.cpu.kernels.layout import PLAIN, pack_pairs, pack_weights
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
-from tvm_ios.tir.bfloat16 import exact, nearest
 
 op = relax.op
 

@@ -23,10 +23,10 @@ from support.networks import (
     relax_module,
     run_kernel,
 )
-from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel
-from tvm_ios.backend.cpu.kernels.matmul_packing import pack_side_by_side
+from tvm_ios.backend.cpu.kernels.matmul.matmul import Matmul, matmul_kernel
+from tvm_ios.backend.cpu.kernels.matmul.packing import pack_side_by_side
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.tir.epilogue import Epilogue, Operand, Step
+from tvm_ios.ops.epilogue import Epilogue, Operand, Step
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]

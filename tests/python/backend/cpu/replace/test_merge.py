@@ -15,17 +15,17 @@ from tvm import relax
 from support.conv2d import Case, reference
 from support.merging import branches, inception_e
 from support.networks import NATIVE, TARGETS, check_scheduled, constant, merging, relax_module
+from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.replace.table import RULES
 from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.implement import implement
-from tvm_ios.backend.shared.replacements.find import find_replacements
-from tvm_ios.backend.shared.replacements.windows import Windows, enlarge
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
+from tvm_ios.lowering.replacements.find import find_replacements
+from tvm_ios.lowering.replacements.windows import Windows, enlarge
+from tvm_ios.rewrite.prepare import prepare
 from tvm_ios.schedule import ScheduledStage
-from tvm_ios.target import core_of
 
 op = relax.op
 IMAGE = (2, 20, 9, 10)

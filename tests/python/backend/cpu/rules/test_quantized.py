@@ -23,12 +23,12 @@ from support.networks import (
 )
 from support.quantized import onnx_model, rounded
 from tvm_ios import ScheduleError
+from tvm_ios.backend.cpu.core import core_of
+from tvm_ios.backend.cpu.isa.int8 import Grid
 from tvm_ios.backend.cpu.rules.quantized import grid_of, integers_of
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.ops.epilogue import Epilogue, Operand, Step
 from tvm_ios.options import Options
-from tvm_ios.target import core_of
-from tvm_ios.tir.epilogue import Epilogue, Operand, Step
-from tvm_ios.tir.int8 import Grid
 from tvm_ios.transform import InterOperatorSchedule
 
 op = relax.op

@@ -21,13 +21,13 @@ from support.networks import (
     run_kernel,
     run_vm,
 )
+from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.rules import LoweringConfig
 from tvm_ios.backend.cpu.rules.implement import implement
-from tvm_ios.backend.shared.implementation import Implementation
-from tvm_ios.backend.shared.tuned import active_database
 from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
-from tvm_ios.target import core_of
+from tvm_ios.lowering.implementation import Implementation
+from tvm_ios.lowering.tuned import active_database
+from tvm_ios.rewrite.prepare import prepare
 
 ms = pytest.importorskip("tvm.s_tir.meta_schedule")  # needs psutil and cloudpickle
 op = relax.op

@@ -10,10 +10,10 @@ import tvm
 from tvm import relax
 
 from support.networks import NATIVE, check_scheduled, constant, conv, relax_module
+from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
 from tvm_ios.schedule import ScheduledStage
-from tvm_ios.target import core_of
 
 op = relax.op
 Body = Callable[..., relax.Expr]

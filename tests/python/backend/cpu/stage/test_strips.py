@@ -23,18 +23,18 @@ from support.networks import (
     relax_module,
 )
 from tvm_ios.backend.cpu.kernels.kernel import Kernel, Phase
-from tvm_ios.backend.cpu.kernels.matmul import Matmul, matmul_kernel
+from tvm_ios.backend.cpu.kernels.matmul.matmul import Matmul, matmul_kernel
 from tvm_ios.backend.cpu.kernels.plane import PlaneTiles
 from tvm_ios.backend.cpu.stage.plan import PlannedCall
 from tvm_ios.backend.cpu.stage.strips import in_strips, strip_shares
-from tvm_ios.backend.shared.schedule_lowering import ScheduleLowering
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
-from tvm_ios.measure.stage_runner import Turn
+from tvm_ios.lowering.schedule_lowering import ScheduleLowering
+from tvm_ios.measure.transport.protocol import Turn
+from tvm_ios.ops.tensor import TensorSpec
+from tvm_ios.ops.window import Window
 from tvm_ios.options import Options
 from tvm_ios.schedule import Schedule, ScheduledStage
-from tvm_ios.tir.tensor import TensorSpec
-from tvm_ios.tir.window import Window
 
 LANES = isa_of(NATIVE)[0].lanes
 op = relax.op

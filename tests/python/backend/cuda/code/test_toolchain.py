@@ -28,7 +28,7 @@ from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
 from tvm_ios.backend.cuda.kernels.schedule import schedule
 from tvm_ios.backend.cuda.measure import builder
 from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
-from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.ops.tensor import TensorSpec
 from tvm_ios_env import nvidia
 
 CROSS = {"kind": "cuda", "arch": "sm_90"}

@@ -21,7 +21,7 @@ from tvm_ios.backend.cuda.kernels.match_gemm import match_gemm
 from tvm_ios.backend.cuda.kernels.schedule import ScheduledFunction, schedule
 from tvm_ios.backend.cuda.kernels.tiles import tiles
 from tvm_ios.backend.cuda.target import limits_of
-from tvm_ios.backend.shared.no_rule import NoRule
+from tvm_ios.lowering.no_rule import NoRule
 
 OTHERS: dict[str, tuple[Any, ...]] = {
     "relu": (lambda e, x: e(relax.op.nn.relu(x)), (3, 50)),

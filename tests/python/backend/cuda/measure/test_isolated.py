@@ -33,7 +33,7 @@ from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
 from tvm_ios.backend.cuda.measure.check import relative_error
 from tvm_ios.compiler.compare import compare
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.measure.runners import ProcessRunner
+from tvm_ios.measure.transport.locations import ProcessRunner
 from tvm_ios.options import Options
 
 LIMIT = 3.0  # seconds of a stage

@@ -9,7 +9,7 @@ from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.model import Driver
 from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
 from tvm_ios.backend.cuda.measure.native_runner import NativeRunner
-from tvm_ios.measure.session import LocalSession
+from tvm_ios.measure.transport.session import LocalSession
 
 
 def filled(num_bytes: int, pattern: np.ndarray) -> tuple[bytes, int]:

@@ -19,9 +19,9 @@ from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
 from tvm_ios.backend.cuda.measure.native_runner import Call, NativeRunner
 from tvm_ios.backend.cuda.measure.runner import CudaStageRunner
 from tvm_ios.backend.cuda.measure.weights import weights_from
-from tvm_ios.backend.shared.cold import Place
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.measure.session import LocalSession
+from tvm_ios.lowering.cold import Place
+from tvm_ios.measure.transport.session import LocalSession
 
 NETWORK = relax_module(
     lambda emit, x: emit(relax.op.nn.relu(emit(conv(x, 24, 3, seed=1)))), (1, 16, 9, 9)

@@ -21,9 +21,9 @@ from support.paths import TESTS, with_path
 from tvm_ios.backend.cuda.kernels.cudnn import CudnnProblem
 from tvm_ios.backend.cuda.rules.cudnn import cudnn_problem
 from tvm_ios.backend.cuda.rules.layouts import channels_last_values
-from tvm_ios.backend.shared.no_rule import NoRule
 from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
+from tvm_ios.lowering.no_rule import NoRule
+from tvm_ios.rewrite.prepare import prepare
 from tvm_ios_runtime.library import find_cudnn
 
 IMAGE = (1, 6, 9, 9)

@@ -34,6 +34,7 @@ from support.networks import (
     relax_module,
     run_vm,
 )
+from tvm_ios import zoo
 from tvm_ios.backend.cuda.kernels.match_gemm import ColumnPart
 from tvm_ios.backend.cuda.kernels.schedule import plain_schedule, schedule, schedule_divided
 from tvm_ios.backend.cuda.kernels.slices import ChannelSlice, within_slices
@@ -42,9 +43,8 @@ from tvm_ios.backend.cuda.rules.implement import CudaNetwork, implement_in_place
 from tvm_ios.backend.cuda.rules.inplace import slice_of
 from tvm_ios.backend.cuda.target import limits_of
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.frontend import zoo
 from tvm_ios.graph.extract import extract
-from tvm_ios.graph.prepare import prepare
+from tvm_ios.rewrite.prepare import prepare
 from tvm_ios_runtime.session import leaves
 
 op = relax.op

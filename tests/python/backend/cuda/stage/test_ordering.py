@@ -16,8 +16,8 @@ from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
 from tvm_ios.backend.cuda.stage import ordering
 from tvm_ios.backend.cuda.stage.ordering import Order, barriers_of, order_of, workspace_of
 from tvm_ios.backend.cuda.stage.stage import CudaStage, Launch, holder
-from tvm_ios.backend.shared.implementation import Slot
-from tvm_ios.tir.tensor import TensorSpec
+from tvm_ios.lowering.implementation import Slot
+from tvm_ios.ops.tensor import TensorSpec
 
 
 @dataclass(frozen=True)

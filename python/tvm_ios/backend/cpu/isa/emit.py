@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helpers that the emitters of kernels share: vectors, accumulators in registers, column tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+from ....ops.tir_function import on_stack
+
+Expr = Any
+
+
+def lanes_of(base: Expr, lanes: int) -> Expr:
+    """Return the index of ``lanes`` neighbouring elements from ``base``."""
+    return base if lanes == 1 else T.Ramp(base, 1, lanes)
+
+
+def splat(value: Expr, lanes: int) -> Expr:
+    """Broadcast a scalar to every lane."""
+    return value if lanes == 1 else T.Broadcast(value, lanes)
+
+
+def shuffled(vectors: Sequence[Expr], elements: Sequence[int]) -> Expr:
+    """Return elements of some vectors, which are counted on from one vector to the next."""
+    if len(vectors) == 1 and list(elements) == list(range(len(elements))):
+        return vectors[0]
+    return tirx.Shuffle(list(vectors), [tirx.IntImm("int32", e) for e in elements])
+
+
+def zeros(lanes: int) -> Expr:
+    """Return a vector of float32 zeros."""
+    return splat(T.float32(0), lanes)
+
+
+class Accumulators:
+    """An array of ``count`` vectors of ``lanes`` numbers that LLVM keeps in registers.
+
+    Every access is in an unrolled loop, so that its index is constant in the end. LLVM then splits
+    the array into scalars ("SROA"), and it never touches memory. This requires an array on the
+    stack, see :data:`ON_STACK`.
+    """
+
+    def __init__(self, count: int, lanes: int, initial: Expr, dtype: str = "float32") -> None:
+        self.lanes = lanes
+        self._buffer = on_stack([count * lanes], dtype)
+
+        def clear(i: Expr) -> None:
+            self[i] = initial
+
+        unroll(0, count, clear)
+
+    def __getitem__(self, i: Expr) -> Expr:
+        return self._buffer[lanes_of(i * self.lanes, self.lanes)]
+
+    def first(self, i: Expr, lanes: int) -> Expr:
+        """Return the first numbers of vector ``i``."""
+        return self._buffer[lanes_of(i * self.lanes, lanes)]
+
+    def __setitem__(self, i: Expr, value: Expr) -> None:
+        T.buffer_store(self._buffer, value, [lanes_of(i * self.lanes, self.lanes)])
+
+
+def bind(value: Expr) -> Expr:
+    """Give an index to what is computed from it as a variable, so that that stays small.
+
+    TVM's simplifier replaces variables by what they are bound to and simplifies that again wherever
+    they are used, which took half of the time to compile a kernel. It does not know what is in
+    memory. LLVM does, and keeps the value in a register.
+    """
+    if isinstance(value, int):
+        return value
+    held = on_stack([1], "int32")
+    T.buffer_store(held, value, [0])
+    return T.Bind(held[0])
+
+
+def select(index: Expr, bodies: list[tuple[int, Callable[[Expr], None]]]) -> None:
+    """Emit code that runs the body whose interval holds ``index``.
+
+    Parameters
+    ----------
+    index : Expr
+        A value from 0 up to the sum of all lengths.
+    bodies : list of (length, body)
+        Consecutive intervals. A body gets the index relative to its interval's begin.
+    """
+    bodies = [entry for entry in bodies if entry[0] > 0]
+
+    def emit(position: int, begin: int) -> None:
+        length, body = bodies[position]
+        if position == len(bodies) - 1:
+            body(index - begin)
+            return
+        with T.If(index < begin + length):
+            with T.Then():
+                body(index - begin)
+            with T.Else():
+                emit(position + 1, begin + length)
+
+    emit(0, 0)
+
+
+def loop(extent: int, body: Callable[[Expr], None]) -> None:
+    """Emit a loop of ``body(i)``, or just the body if there is a single iteration."""
+    if extent == 1:
+        body(0)
+        return
+    with T.serial(extent) as i:
+        body(i)
+
+
+def unroll(begin: int, end: int, body: Callable[[Expr], None]) -> None:
+    """Emit a loop of ``body(i)`` that TVM unrolls once indices are flat.
+
+    Unrolling here would give the same code, but TVM's passes would have to process every copy.
+
+    Parameters
+    ----------
+    begin, end : int
+        The range of ``i``.
+    body : callable
+        Emits one iteration.
+    """
+    if end - begin == 1:
+        body(begin)
+    elif end > begin:
+        with T.unroll(begin, end) as i:
+            body(i)
+
+
+def along(length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
+    """Call ``body(first, width)`` for the vectors of a row; the remainder is narrower.
+
+    Parameters
+    ----------
+    length : int
+        Elements of the row.
+    lanes : int
+        Elements of a vector.
+    body : callable
+        Emits the code of one vector.
+    """
+    full, rest = divmod(length, lanes)
+    if full:
+        loop(full, lambda i: body(i * lanes, lanes))
+    if rest:
+        body(full * lanes, rest)

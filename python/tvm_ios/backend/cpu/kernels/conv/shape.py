@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The geometry of a convolution, and the tensors and register tiles that follow from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.tensor import TensorSpec
+from .....ops.window import Window
+from ...core import Core
+from ..factors import Factors, Multiplication
+from ..layout import Layout, blocks
+from ..taps import tap_groups
+from ..tiling import RegisterTile, choose_tile, matrix_tile
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Conv2d:
+    """The geometry of a convolution.
+
+    Attributes
+    ----------
+    batch, channels : int
+        Images and channels of the input; ``channels`` counts all groups.
+    rows, columns : Window
+        How the kernel slides over height and width.
+    out_channels : tuple of int
+        Output channels of each result. Several results stand for several convolutions that read the
+        same input through kernels of one size and are merged into one (the ``merge`` strategy).
+        Their channels are computed side by side, and each result is written to its own tensor
+        without a copy.
+    groups : int
+    epilogue : Epilogue
+        The epilogue, computed on each result in registers. With several results, all its arguments
+        are per channel.
+    """
+
+    batch: int
+    channels: int
+    rows: Window
+    columns: Window
+    out_channels: tuple[int, ...]
+    groups: int = 1
+    epilogue: Epilogue = NOTHING
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether the convolution is a matrix product over all pixels."""
+        axes = (self.rows, self.columns)
+        return all(a.kernel == 1 and a.stride == 1 and not a.padded for a in axes)
+
+
+class ConvShape:
+    """The tensors and the register tile of a convolution.
+
+    A convolution that shares its tiles with others takes ``tile`` from the caller, and ``flat`` if
+    all of them are pointwise: only then do the pixels of a plane form one row.
+
+    A step of the reduction multiplies a channel, or several neighbouring ones: see :data:`Factors`.
+    The lowest value ``low`` of a feature map of bytes is added to what is stored.
+    """
+
+    def __init__(
+        self,
+        conv: Conv2d,
+        source: Layout,
+        result: Layout,
+        core: Core,
+        *,
+        flat: bool | None = None,
+        tile: RegisterTile | None = None,
+        factors: Factors = "single",
+        low: int = 0,
+    ) -> None:
+        assert result.block == core.lanes, "an output block is one vector"
+        self.multiplication = Multiplication.of(factors, core)
+        step = self.multiplication.step
+        together = step == 1 or source.block % step == 0 < source.block
+        assert together, "what is multiplied in a step lies in a block"
+        self.conv, self.source, self.result = conv, source, result
+        self.lanes, self.factors, self.core, self.low = core.lanes, factors, core, low
+        self.in_block = (source.block or 1) // step
+        group_channels = conv.channels // conv.groups
+        self.steps = blocks(group_channels, step)
+        # The last channel has no other one. In blocks narrower than a vector, which are those of
+        # images, that one is zero. Whatever a byte is, its product with a weight of zero is zero.
+        pairs = factors == "pairs"
+        self.lone = pairs and group_channels % 2 == 1 and source.block == core.lanes
+        self.result_blocks = [blocks(k, self.lanes) for k in conv.out_channels]
+        self.rows, self.columns = conv.rows, conv.columns
+        self.flat = conv.pointwise if flat is None else flat
+        if self.flat:
+            pixels = self.rows.out * self.columns.out
+            self.rows, self.columns = Window(1, 1, 1), Window(pixels, pixels, 1)
+        self.group_blocks = sum(self.result_blocks) // conv.groups
+        blocked = source.block == core.lanes
+        self.matrices = core.matrix_products if factors == "pairs" and blocked else None
+        self.tile = tile or self._choose_tile(core)
+        self.taps = tap_groups(core, self.columns)
+        self.far_weights = 4 * math.prod(self.weights_shape) > core.l1_bytes
+        self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)
+        per_plane = blocks(self.columns.out, self.tile.columns) if self.flat else self.rows.out
+        self.plane_tiles = per_plane
+        self.tiles = conv.batch * self.chunks * per_plane
+
+    def _choose_tile(self, core: Core) -> RegisterTile:
+        """Choose the register tile for the weights of one chunk."""
+        if self.matrices:
+            count, equal = self.group_blocks, self.conv.groups > 1
+            return matrix_tile(self.matrices, self.columns.out, count, equal)
+        block_bytes = 4 * math.prod(self.weights_shape[1:])
+        return choose_tile(
+            core,
+            self.columns.out,
+            self.group_blocks,
+            window=self.columns,
+            block_bytes=block_bytes,
+            equal=self.conv.groups > 1,
+        )
+
+    @property
+    def weights_shape(self) -> tuple[int, ...]:
+        """The shape of the packed weights, each a float32, a pair or a quad."""
+        return (
+            sum(self.result_blocks),
+            blocks(self.steps, self.in_block),
+            self.conv.rows.kernel,
+            self.in_block,
+            self.conv.columns.kernel,
+            self.lanes,
+        )
+
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        """Return the feature map, the packed weights and the epilogue's arguments.
+
+        Behind the weights of quads is what the lowest value of the feature map adds at each tap,
+        unless it is zero.
+        """
+        conv = self.conv
+        image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
+        channels = sum(self.result_blocks) * self.lanes
+        shapes = {
+            "channel": (1, channels, 1, 1),
+            "full": (conv.batch, channels, conv.rows.out, conv.columns.out),
+        }
+        arguments = [self.result.spec(shapes[kind]) for kind in conv.epilogue.arguments]
+        multiplication = self.multiplication
+        shape = self.weights_shape
+        if multiplication.step > 1:
+            shape = (*shape, multiplication.step)
+        weights = TensorSpec(shape, multiplication.right)
+        lowest = [TensorSpec(self.taps_shape, "int32")] if self.low else []
+        return (self.source.spec(image, multiplication.left), weights, *lowest, *arguments)
+
+    @property
+    def taps_shape(self) -> tuple[int, ...]:
+        """The shape of what the lowest value of the feature map adds at each tap, and in a row."""
+        kernels = self.conv.rows.kernel, self.conv.columns.kernel + 1
+        return (sum(self.result_blocks), *kernels, self.lanes)
+
+    def operands(self, buffers: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the feature map and the weights, as what a step multiplies."""
+        image, weights = buffers[:2]
+        shape, step = self.input_specs()[0].shape, self.multiplication.step
+        if step > 1:
+            shape = (*shape[:-1], shape[-1] // step)
+        together = self.multiplication.together
+        return together(image, shape), together(weights, self.weights_shape)
+
+    def output_specs(self) -> tuple[TensorSpec, ...]:
+        """Return the results."""
+        conv = self.conv
+        size = (conv.rows.out, conv.columns.out)
+        return tuple(self.result.spec((conv.batch, k, *size)) for k in conv.out_channels)

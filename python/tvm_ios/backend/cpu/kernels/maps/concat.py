@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Concatenation of blocked feature maps along the channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from ...isa.emit import lanes_of, select
+from ...isa.storage import store
+from ..kernel import Kernel, Phase
+from ..layout import Layout, blocks
+
+Expr = Any
+
+
+def concat_kernel(
+    batch: int,
+    channels: tuple[int, ...],
+    pixels: int,
+    layout: Layout,
+    copied: tuple[int, ...] | None = None,
+) -> Kernel:
+    """Return the kernel that concatenates blocked feature maps along the channels.
+
+    It copies ``gcd(block, channel counts)`` channels at a time: they are neighbours in both the
+    source and the result. A tile is that many channels of the whole plane.
+
+    Parameters
+    ----------
+    batch, pixels : int
+        Images, and pixels of a plane.
+    channels : tuple of int
+        Channels of each part.
+    layout : Layout
+        Layout of all parts and of the result.
+    copied : tuple of int, optional
+        Positions of the parts that are inputs of the kernel, by default all. The kernels that
+        compute the other parts write them in place.
+
+    Returns
+    -------
+    Kernel
+        A kernel of one phase that writes ``[N, sum(channels), H, W]``.
+    """
+    width = math.gcd(layout.block, *channels[:-1])
+    counts = [blocks(c, width) for c in channels]
+    begins = [sum(counts[:i]) for i in range(len(counts))]
+    parts = tuple(range(len(channels))) if copied is None else copied
+    tiles = sum(counts[i] for i in parts)
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        def copy(source: Any, part: int, image: Expr, i: Expr) -> None:
+            there = begins[part] + i
+            with T.serial(pixels) as p:
+                value = source[_index(image, i, p, width, layout)]
+                store(buffers[-1], value, _index(image, there, p, width, layout))
+
+        with T.serial(begin, begin + extent) as t:
+            select(
+                t % tiles,
+                [
+                    (counts[p], partial(copy, s, p, t // tiles))
+                    for s, p in zip(buffers[:-1], parts, strict=True)
+                ],
+            )
+
+    return Kernel(
+        name="concat",
+        key=("concat", batch, channels, pixels, layout, parts),
+        inputs=tuple(layout.spec((batch, channels[p], pixels, 1)) for p in parts),
+        outputs=(layout.spec((batch, sum(channels), pixels, 1)),),
+        phases=(Phase(batch * tiles, emit),) if parts else (),
+        order="channels",
+        narrows=True,
+    )
+
+
+def whole_blocks(channels: Sequence[int], layout: Layout) -> bool:
+    """Return whether every part of a concatenation begins at a whole block."""
+    return all(c % layout.block == 0 for c in channels[:-1])
+
+
+def _index(image: Expr, group: Expr, pixel: Expr, width: int, layout: Layout) -> tuple[Expr, ...]:
+    """Return the position of the ``width`` channels of group ``group`` in a blocked map."""
+    channel = group * width
+    return image, channel // layout.block, pixel, lanes_of(channel % layout.block, width)

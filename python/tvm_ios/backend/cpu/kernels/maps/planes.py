@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that treat each channel on its own: depthwise convolution, pooling, elementwise.
+
+On a blocked feature map all of these have the same structure. A tile is one row of one block of
+channels, and a register holds one pixel of that block. They differ only in how they combine the
+values of the window, see :mod:`~tvm_ios.backend.cpu.kernels.maps.window_reduce`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tvm.tirx.script import builder as T
+
+from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.tensor import TensorSpec
+from .....ops.tir_function import tile_scope
+from .....ops.window import Window
+from ...core import Core
+from ...isa.emit import bind, lanes_of, splat
+from ...isa.epilogue import apply_epilogue
+from ...isa.maximum import maximum, maximum_source
+from ...isa.storage import store
+from ..kernel import Kernel, Phase
+from ..layout import Layout, blocks
+from ..plane import PlaneTiles
+from ..rows.scan import add_vectors
+from ..taps import ColumnTile, column_tiles, rows_inside
+from .window_reduce import pooled, pooled_width, weighted_sums, weighted_width
+
+Expr = Any
+Gather = Literal["depthwise", "max", "average", "identity"]
+
+
+@dataclass(frozen=True)
+class Planes:
+    """A window over each channel, followed by an epilogue.
+
+    Attributes
+    ----------
+    gather : {"depthwise", "max", "average", "identity"}
+        The window's weighted sum, its maximum, its mean, or its only value.
+    batch, channels : int
+    rows, columns : Window
+        How the window slides over height and width.
+    pad_after : (int, int)
+        Padding below and to the right, in pixels; read only if ``include_pad`` is set.
+    include_pad : bool
+        Whether the mean divides by the number of taps inside the padded input.
+    epilogue : Epilogue
+        The epilogue.
+    """
+
+    gather: Gather
+    batch: int
+    channels: int
+    rows: Window
+    columns: Window
+    pad_after: tuple[int, int] = (0, 0)
+    include_pad: bool = False
+    epilogue: Epilogue = NOTHING
+
+
+def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
+    """Return the kernel of a per-channel operator on blocked feature maps.
+
+    The kernel's inputs are the feature map, the weights ``[ceil(C / b), R, S, b]`` for
+    ``depthwise``, and the epilogue's arguments.
+
+    Parameters
+    ----------
+    planes : Planes
+        The operator.
+    layout : Layout
+        Layout of all feature maps, blocked by ``core.lanes``.
+    core : Core
+        The core that runs the kernel.
+
+    Returns
+    -------
+    Kernel
+        A kernel of one phase with one output.
+    """
+    emitter = PlanesEmitter(planes, layout, core)
+    sources = [maximum_source(core.lanes)] if planes.gather == "max" else []
+    return Kernel(
+        name=planes.gather,
+        key=("planes", planes, layout, core),
+        inputs=emitter.input_specs(),
+        outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
+        phases=(Phase(emitter.tiles, emitter.emit, sources=frozenset(sources)),),
+        plane=emitter.plane_tiles(),
+        narrows=True,
+    )
+
+
+class PlanesEmitter:
+    """The code of a per-channel operator; a tile is one row of one block of channels."""
+
+    channelwise = True
+
+    def __init__(self, planes: Planes, layout: Layout, core: Core) -> None:
+        assert layout.block == core.lanes, "a block of channels is one vector"
+        self.planes, self.layout, self.core, self.lanes = planes, layout, core, core.lanes
+        self.blocks = blocks(planes.channels, core.lanes)
+        self.tiles = planes.batch * self.blocks * planes.rows.out
+        width = weighted_width if planes.gather == "depthwise" else pooled_width
+        self.width = width(core, planes.columns)
+
+    def plane(self, height: int, width: int) -> TensorSpec:
+        return self.layout.spec((self.planes.batch, self.planes.channels, height, width))
+
+    def plane_tiles(self) -> PlaneTiles:
+        p = self.planes
+        outer, width = p.batch * self.blocks, p.columns.out
+        pixels, read = p.rows.out * width, p.columns.size
+        return PlaneTiles(
+            outer,
+            p.rows.out,
+            width,
+            pixels,
+            p.rows,
+            read,
+            images=p.batch,
+            blocks=tuple(range(self.blocks + 1)),
+            channelwise=self.channelwise,
+        )
+
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        p = self.planes
+        specs = [self.plane(p.rows.size, p.columns.size)]
+        if p.gather == "depthwise":
+            shape = (self.blocks, p.rows.kernel, p.columns.kernel, self.lanes)
+            specs.append(TensorSpec(shape))
+        return (*specs, *self.argument_specs())
+
+    def argument_specs(self) -> Iterator[TensorSpec]:
+        """Yield the epilogue's arguments."""
+        p = self.planes
+        for kind in p.epilogue.arguments:
+            full = self.plane(p.rows.out, p.columns.out)
+            yield full if kind == "full" else self.layout.spec((1, p.channels, 1, 1))
+
+    def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        p = self.planes
+        with T.serial(begin, begin + extent) as t:
+            row = bind(t % p.rows.out)
+            block = bind((t // p.rows.out) % self.blocks)
+            image = bind(t // (p.rows.out * self.blocks))
+
+            def columns(first: Expr, tile: ColumnTile) -> None:
+                with tile_scope():
+                    values = self.gather(buffers, image, block, row, first, tile)
+                    for j, value in enumerate(values):
+                        pixel = row * p.columns.out + first + j
+                        self._store(buffers, value, image, block, pixel)
+
+            column_tiles(p.columns, self.width, columns)
+
+    def gather(
+        self,
+        buffers: Sequence[Any],
+        image: Expr,
+        block: Expr,
+        row: Expr,
+        first: Expr,
+        tile: ColumnTile,
+    ) -> list[Expr]:
+        """Return the combined values of each column's window."""
+        p, core, vector = self.planes, self.core, lanes_of(0, self.lanes)
+        begin = bind(p.columns.position(first, 0))
+
+        def rows(body: Callable[[Expr, Expr], None]) -> None:
+            rows_inside(p.rows, row, body)
+
+        def load(source_row: Expr, distance: Expr) -> Expr:
+            pixel = source_row * p.columns.size + begin + distance
+            return buffers[0][image, block, pixel, vector]
+
+        def weight(r: Expr, s: int) -> Expr:
+            return buffers[1][block, r, s, vector]
+
+        if p.gather == "depthwise":
+            return weighted_sums(core, p.columns, tile, rows, load, weight)
+        if p.gather == "max":
+            return pooled(core, p.columns, tile, rows, load, maximum, -math.inf)
+        sums = pooled(core, p.columns, tile, rows, load, operator.add, 0.0)
+        return sums if p.gather == "identity" else self._means(sums, row, tile)
+
+    def _means(self, sums: list[Expr], row: Expr, tile: ColumnTile) -> list[Expr]:
+        """Divide each sum by the number of values in it."""
+        p, scales = self.planes, {}
+        rows: Expr = p.rows.kernel
+        if p.rows.padded:
+            rows = _count_rows(p.rows, row, p.pad_after[0] if p.include_pad else None)
+            rows = T.max(rows, T.int32(1))  # a window that lies in the padding has none
+        counts = [self._count_columns(tile, j) for j in range(tile.width)]
+        for count in set(counts):
+            scale = T.float32(1.0) / T.cast(rows * count, "float32")
+            scales[count] = T.Bind(splat(scale, self.lanes))
+        return [value * scales[count] for value, count in zip(sums, counts, strict=True)]
+
+    def _count_columns(self, tile: ColumnTile, column: int) -> int:
+        """Return how many columns the mean at a tile's column covers."""
+        window = tile.window
+        if window is None:
+            return self.planes.columns.kernel
+        end = window.size + (self.planes.pad_after[1] if self.planes.include_pad else 0)
+        positions = [window.position(tile.start + column, tap) for tap in range(window.kernel)]
+        inside = sum(p < end and (p >= 0 or self.planes.include_pad) for p in positions)
+        return max(inside, 1)
+
+    def _store(
+        self, buffers: Sequence[Any], value: Expr, image: Expr, block: Expr, pixel: Expr
+    ) -> None:
+        epilogue, lanes = self.planes.epilogue, self.lanes
+        arguments = buffers[len(buffers) - 1 - len(epilogue.arguments) : -1]
+        vector = lanes_of(0, lanes)
+
+        def load(a: int) -> Expr:
+            if epilogue.arguments[a] == "channel":
+                return arguments[a][0, block, 0, vector]
+            return arguments[a][image, block, pixel, vector]
+
+        store(
+            buffers[-1], apply_epilogue(epilogue, value, load, lanes), [image, block, pixel, vector]
+        )
+
+
+def _count_rows(window: Window, out: Expr, pad_after: int | None) -> Expr:
+    """Count the taps of output ``out`` inside the input, or inside the padded input.
+
+    In ceil mode a window may extend past the end of the padding; those taps do not count.
+    """
+    begin = window.position(out, 0)
+    if pad_after is None:
+        low, end = T.max(begin, 0), window.size
+    else:
+        low, end = begin, window.size + pad_after
+    return T.min(begin + window.kernel, end) - low
+
+
+def plane_sum_kernel(
+    batch: int,
+    channels: int,
+    pixels: int,
+    factor: float,
+    epilogue: Epilogue,
+    layout: Layout,
+    core: Core,
+) -> Kernel:
+    """Return the kernel of the sum over all pixels of each channel, times a factor.
+
+    A tile is one block of channels.
+
+    Parameters
+    ----------
+    batch, channels, pixels : int
+        Extent of the feature map.
+    factor : float
+        One over the pixels for a mean.
+    epilogue : Epilogue
+        The epilogue.
+    layout : Layout
+        Layout of all tensors, blocked by ``core.lanes``.
+    core : Core
+        The core that runs the kernel.
+
+    Returns
+    -------
+    Kernel
+        Its inputs are the feature map and the epilogue's arguments.
+    """
+    block_count, lanes = blocks(channels, core.lanes), core.lanes
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        vector = lanes_of(0, lanes)
+        with T.serial(begin, begin + extent) as t:
+            block, image = t % block_count, t // block_count
+            with tile_scope():
+                total = add_vectors(
+                    pixels, lanes, lambda pixel: buffers[0][image, block, pixel, vector]
+                )
+                scaled = total * splat(T.float32(factor), lanes)
+
+                def load(a: int) -> Expr:
+                    index = 0 if epilogue.arguments[a] == "channel" else image
+                    return buffers[1 + a][index, block, 0, vector]
+
+                value = apply_epilogue(epilogue, scaled, load, lanes)
+                store(buffers[-1], value, [image, block, 0, vector])
+
+    one = {
+        "full": layout.spec((batch, channels, 1, 1)),
+        "channel": layout.spec((1, channels, 1, 1)),
+    }
+    return Kernel(
+        name="plane_sum",
+        key=("plane_sum", batch, channels, pixels, factor, epilogue, layout, core),
+        inputs=(layout.spec((batch, channels, pixels, 1)), *(one[k] for k in epilogue.arguments)),
+        outputs=(one["full"],),
+        phases=(Phase(batch * block_count, emit),),
+        order="channels",
+        narrows=True,
+    )

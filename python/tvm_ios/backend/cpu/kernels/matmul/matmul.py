@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Register-tiled matrix products ``[M, K] x [K, N]`` of row-major matrices.
+
+Vectors of the right matrix and of the result lie along ``N``. Constant weights are packed at
+compile time so that ``b`` neighbouring columns lie together, as the output channels of a
+convolution do. A computed right matrix is read in place, unless it is so deep that its rows lie in
+more pages than the TLB holds. Such a matrix is packed in a phase of its own.
+
+Where the left side and a chunk of weights do not fit into L2 together, the left side comes from
+memory for every chunk. With few rows the weights come from there nearly as often, and together they
+take more time than the multiplications. The depth is then divided into *slabs* whose parts fit. The
+sums of a slab are kept in the result until the next slab adds to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from .....lowering.product import Matmul
+from .....ops.tensor import TensorSpec
+from ...core import Core
+from ...isa import amx, bfmmla
+from ...isa.emit import bind, loop, select
+from ..factors import Factors
+from ..kernel import Kernel, Phase, Weights
+from ..plane import PlaneTiles
+from .amx import AmxTile
+from .bfmmla import BfmmlaTile
+from .packing import PACK_WORK, Packing
+from .shape import MatmulShape
+from .tile import Columns, MatmulTile
+
+Expr = Any
+
+
+def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Kernel:
+    """Return the kernel of a matrix product.
+
+    Its inputs are the left and the right side and the epilogue's arguments. If there are several
+    results, the right side and the arguments are packed by
+    :func:`.matmul_packing.pack_side_by_side`. A step of the depth multiplies ``factors``, which the
+    tensors of both sides consist of.
+    """
+    m, emitter = matmul, _MatmulEmitter(matmul, core, factors)
+    assert not m.results or (m.weights and m.batch == 1 and sum(m.results) == m.columns)
+    assert not m.results or set(m.epilogue.arguments) <= {"last"}, "one value a column"
+    results = tuple(TensorSpec((m.batch, m.rows, part)) for part in m.parts)
+    last = m.packed(core.lanes).shape[0] * core.lanes if m.results else m.columns
+    specs = {"full": results[0], "last": TensorSpec((last,))}
+    right = m.right
+    scratch: tuple[TensorSpec, ...] = ()
+    phase = Phase(
+        emitter.tiles,
+        emitter.emit,
+        weights=emitter.weights(),
+        sources=emitter.tile_type.sources(emitter),
+    )
+    phases: tuple[Phase, ...] = (phase,)
+    if m.weights:
+        right = m.packed(core.lanes)
+    elif emitter.packs:
+        pack = Packing(m, core.lanes)
+        scratch = (m.packed(core.lanes),)
+        phases = (Phase(pack.tiles, pack.emit, work=PACK_WORK / m.rows), *phases)
+    return Kernel(
+        name="matmul",
+        key=("matmul", matmul, core),
+        inputs=(m.left, right, *(specs[kind] for kind in m.epilogue.arguments)),
+        outputs=results,
+        scratch=scratch,
+        phases=phases,
+        plane=emitter.plane(),
+        narrows=emitter.slabs == 1,
+    )
+
+
+_TILES: dict[str | None, type[MatmulTile]] = {
+    None: MatmulTile,
+    amx.PRODUCTS: AmxTile,
+    bfmmla.PRODUCTS: BfmmlaTile,
+}
+"""The register tiles of the instructions that multiply matrices."""
+
+
+class _MatmulEmitter(MatmulShape):
+    """The code of a product."""
+
+    @property
+    def tile_type(self) -> type[MatmulTile]:
+        """The register tiles that the core has for what is multiplied."""
+        return _TILES[self.matrices]
+
+    def weights(self) -> Weights | None:
+        """Return where the weights of a tile begin; None if the right side is computed."""
+        m = self.matmul
+        if not m.weights or m.batch > 1:
+            return None
+
+        def first(tile: int) -> int:
+            return self._first_block(tile // self.row_tiles) * m.depth * self.lanes
+
+        return Weights(1, first, prefetches=self.prefetches and self.slabs == 1)
+
+    def _first_block(self, chunk: int) -> int:
+        """Return the first block of columns of a chunk."""
+        if chunk < self.full_chunks:
+            return chunk * self.tile.blocks
+        rest = self.full_chunks + (self.rest_blocks > 0)
+        return (
+            self.full_chunks * self.tile.blocks if chunk < rest else sum(self.full) + chunk - rest
+        )
+
+    def plane(self) -> PlaneTiles | None:
+        """Return how the tiles cover the result: a row of the left side is a pixel.
+
+        A computed right side is read as a whole, and has no plane.
+        """
+        m = self.matmul
+        if not m.weights or m.batch > 1:
+            return None
+        return PlaneTiles(
+            self.chunks,
+            self.row_tiles,
+            self.tile.columns,
+            m.rows,
+            mixes=True,
+            matrix=True,
+            repeatable=self.slabs == 1,
+        )
+
+    def emit(
+        self, buffers: Sequence[Any], begin: Expr, extent: Expr, following: Expr | None = None
+    ) -> None:
+        """Emit the tiles ``begin`` to ``begin + extent``, slab by slab.
+
+        ``following`` is where the weights begin that are needed afterwards, if it is known.
+        """
+        loop(self.slabs, lambda slab: self._emit_slab(buffers, begin, extent, slab, following))
+
+    def _emit_slab(
+        self,
+        buffers: Sequence[Any],
+        begin: Expr,
+        extent: Expr,
+        slab: Expr,
+        following: Expr | None,
+    ) -> None:
+        step, lanes = self.tile.blocks, self.lanes
+        rest = self.full_chunks * step
+        with T.serial(begin, begin + extent) as t:
+            place, chunk = bind(t % self.row_tiles), bind(t // self.row_tiles % self.chunks)
+            more = bind(T.Select(t - place + self.row_tiles < begin + extent, 1, 0))
+            matrix = bind(t // (self.row_tiles * self.chunks))
+            rows = self.tile_type(self, buffers, matrix, place, more, slab, following)
+
+            def columns(columns: Columns) -> None:
+                full, last = divmod(self.matmul.rows, self.tile.columns)
+                height = self.tile.columns
+                select(
+                    place,
+                    [
+                        (full, lambda i: rows.emit(i * height, height, columns)),
+                        (1 if last else 0, lambda i: rows.emit(full * height, last, columns)),
+                    ],
+                )
+
+            select(
+                chunk,
+                [
+                    (self.full_chunks, lambda i: columns(Columns(i * step, step, lanes))),
+                    (
+                        1 if self.rest_blocks else 0,
+                        lambda i: columns(Columns(rest, self.rest_blocks, lanes)),
+                    ),
+                    *((1, lambda i, k=k: columns(self._tail(k))) for k in range(len(self.tails))),
+                ],
+            )
+
+    def _tail(self, k: int) -> Columns:
+        """Return the columns of the partly filled block number ``k``."""
+        result, width = self.tails[k]
+        return Columns(sum(self.full) + k, 1, width, result)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How register tiles cover a matrix product."""
+
+from __future__ import annotations
+
+from .....lowering.product import Matmul
+from ...core import Core
+from ...isa import amx, bfmmla
+from ..factors import Factors, Multiplication
+from ..layout import blocks
+from ..tiling import RegisterTile, choose_tile, matrix_tile
+
+_MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in its own page
+_MIN_PACKED_ROWS = 64
+_MAX_SLABS = 16
+_MOST_SLAB_ROWS = 256
+_DEPTH_SHARE, _SLAB_SHARE = 0.75, 0.45  # of L2, for what is read of the whole depth or of a slab
+
+
+class MatmulShape:
+    """The register tiles of a product; a tile is (matrix, chunk of column blocks, group of rows).
+
+    Partly filled blocks come last. All rows are multiplied by a chunk of columns before the next
+    chunk begins, so that the chunk's weights, which every group of rows reads, stay in L2.
+    """
+
+    def __init__(self, matmul: Matmul, core: Core, factors: Factors) -> None:
+        self.matmul, self.lanes, self.factors = matmul, core.lanes, factors
+        self.multiplication = Multiplication.of(factors, core)
+        self.full = [part // core.lanes for part in matmul.parts]
+        # (result, columns) of each partly filled block.
+        tails = enumerate(part % core.lanes for part in matmul.parts)
+        self.tails = [(result, width) for result, width in tails if width]
+        self.matrix_pairs = self._count_matrix_pairs(core)
+        self.matrices = core.matrix_products if self.matrix_pairs else None
+        self.tile = self._choose_tile(core)
+        self.full_chunks, self.rest_blocks = divmod(sum(self.full), self.tile.blocks)
+        self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
+        self.row_tiles = blocks(matmul.rows, self.tile.columns)
+        self.tiles = matmul.batch * self.chunks * self.row_tiles
+        self.slabs = self._count_slabs(core)
+        self.slab = matmul.depth // self.slabs
+        self.far_weights = matmul.weights and matmul.packed(core.lanes).num_bytes > core.l1_bytes
+        self.prefetches = (
+            matmul.weights
+            and min(self.chunks, self.row_tiles) > 1
+            and matmul.depth >= core.lanes
+            and matmul.packed(core.lanes).num_bytes > core.l2_bytes // 4
+        )
+        self.packs = (
+            not matmul.weights
+            and matmul.depth > _MAX_STRIDED_DEPTH
+            and matmul.rows >= _MIN_PACKED_ROWS
+        )
+
+    def _count_matrix_pairs(self, core: Core) -> int:
+        """Return how many pairs a row of a left matrix has; 0 if matrices are not multiplied."""
+        if self.factors != "pairs" or core.matrix_products is None:
+            return 0
+        if core.matrix_products == amx.PRODUCTS:
+            return amx.whole_pairs(self.matmul.depth)
+        return bfmmla.PAIRS if self.matmul.depth % bfmmla.PAIRS == 0 else 0
+
+    def _choose_tile(self, core: Core) -> RegisterTile:
+        """Choose the register tile for the weights of one chunk."""
+        count = max(sum(self.full), 1)
+        if self.matrices:
+            return matrix_tile(self.matrices, self.matmul.rows, count)
+        block_bytes = 4 * core.lanes * self.matmul.depth
+        return choose_tile(core, self.matmul.rows, count, block_bytes=block_bytes)
+
+    def _count_slabs(self, core: Core) -> int:
+        """Return how many slabs the depth is divided into; they are equal, and whole vectors."""
+        m, chunk = self.matmul, self.tile.blocks * core.lanes
+        read = 4 * m.depth * (m.rows + 2 * chunk)  # one chunk is multiplied, one is prefetched
+        fits = read <= core.l2_bytes * _DEPTH_SHARE
+        # Results of others may be stored in fewer bits, and sums of quads are no results.
+        if (
+            fits
+            or self.factors != "single"
+            or not m.weights
+            or m.batch > 1
+            or m.rows > _MOST_SLAB_ROWS
+        ):
+            return 1
+        counts = (n for n in range(2, _MAX_SLABS + 1) if m.depth % (n * core.lanes) == 0)
+        return next((n for n in counts if read <= n * core.l2_bytes * _SLAB_SHARE), 1)

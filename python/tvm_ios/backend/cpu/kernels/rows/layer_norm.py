@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layer normalisation of the rows of a row-major matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.tensor import TensorSpec
+from .....ops.tir_function import tile_scope
+from ...core import Core
+from ...isa.emit import along, lanes_of, splat
+from ...isa.epilogue import apply_epilogue
+from ...isa.functions import keep
+from ...isa.storage import store
+from ..kernel import Kernel, Phase
+from ..plane import PlaneTiles
+from .scan import reduce_row
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """A layer normalisation of each row, followed by an epilogue.
+
+    It computes ``(x - mean) / sqrt(variance + epsilon) * gamma + beta``. A ``last`` argument of the
+    epilogue has one value for each position in a row.
+    """
+
+    rows: int
+    length: int
+    epsilon: float
+    epilogue: Epilogue = NOTHING
+
+
+def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
+    """Return the kernel of a layer normalisation.
+
+    The kernel's inputs are the matrix, gamma, beta and the epilogue's arguments. All tensors are
+    flat; a tile is one row. The variance is the mean of squared differences, computed in a second
+    pass over the row, which is in L1 by then. The difference of two means would lose precision.
+    """
+    sizes = {"full": norm.rows * norm.length, "last": norm.length}
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        with T.serial(begin, begin + extent) as row, tile_scope():
+            _emit_row(norm, core.lanes, buffers, row * norm.length)
+
+    return Kernel(
+        name="layer_norm",
+        key=("layer_norm", norm, core),
+        inputs=tuple(
+            TensorSpec((sizes[kind],))
+            for kind in ("full", "last", "last", *norm.epilogue.arguments)
+        ),
+        outputs=(TensorSpec((sizes["full"],)),),
+        phases=(Phase(norm.rows, emit),),
+        plane=PlaneTiles(1, norm.rows, 1, norm.rows, matrix=True),
+        narrows=True,
+    )
+
+
+def _emit_row(norm: LayerNorm, lanes: int, buffers: Sequence[Any], start: Expr) -> None:
+    source, gamma, beta, *arguments, result = buffers
+    length, share = norm.length, T.float32(1.0 / norm.length)
+
+    def load(at: Expr, width: int) -> Expr:
+        return source[lanes_of(start + at, width)]
+
+    def squared(at: Expr, width: int) -> Expr:
+        difference = keep(load(at, width) - splat(mean, width))
+        return difference * difference
+
+    mean = keep(reduce_row(length, lanes, load, lambda a, b: a + b, 0.0) * share)
+    variance = reduce_row(length, lanes, squared, lambda a, b: a + b, 0.0) * share
+    scale = keep(T.float32(1) / tirx.sqrt(variance + T.float32(norm.epsilon)))
+
+    def finish(at: Expr, width: int) -> None:
+        within, place = lanes_of(at, width), lanes_of(start + at, width)
+        normal = (load(at, width) - splat(mean, width)) * splat(scale, width)
+
+        def argument(a: int) -> Expr:
+            return arguments[a][within if norm.epilogue.arguments[a] == "last" else place]
+
+        with tile_scope():
+            value = apply_epilogue(
+                norm.epilogue, normal * gamma[within] + beta[within], argument, width
+            )
+            store(result, value, [place])
+
+    along(length, lanes, finish)

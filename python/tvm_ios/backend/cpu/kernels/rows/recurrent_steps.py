@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The code of a recurrent layer's steps, for some rows of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from .....ops.recurrence import Recurrence
+from .....ops.tir_function import tile_scope
+from ...isa.emit import Accumulators, along, lanes_of, loop, splat, unroll, zeros
+from ...isa.functions import FUNCTIONS, keep
+
+Expr = Any
+
+
+def states_shape(layer: Recurrence) -> tuple[int, int, int]:
+    """Return the shape of the states while steps are computed, see :class:`Steps`."""
+    resets_before = layer.cell == "gru" and not layer.reset_after
+    return (layer.batch, layer.states + (3 if resets_before else 1), layer.hidden)
+
+
+class Steps:
+    """Emits the steps of some rows of the batch.
+
+    The scratch tensor holds for each row the state before and after a step, which take turns, then
+    an ``lstm``'s ``c``, or what a ``gru`` needs between its two products: the reset state and the
+    update.
+
+    Parameters
+    ----------
+    layer : Recurrence
+    buffers : sequence of Buffer or None
+        Inputs, outputs and the scratch tensor; None for outputs that nobody reads. The weights may
+        be packed, ``[hidden / lanes, hidden, gates, lanes]``.
+    lanes : int
+        Units whose gates are computed at a time.
+    group : int
+        Rows that share the weights in registers.
+    """
+
+    def __init__(self, layer: Recurrence, buffers: Sequence[Any], lanes: int, group: int) -> None:
+        self._layer, self._lanes, self._group = layer, lanes, group
+        inputs = len(layer.inputs)
+        self._products, self._weights, *rest = buffers[:inputs]
+        self._bias = rest.pop(0) if layer.reset_after else None
+        self._initial = rest
+        self._results, *self._last = buffers[inputs:-1]
+        self._state = buffers[-1]
+        self._functions = [FUNCTIONS[name] for name in layer.activations]
+
+    def emit(self, row: Expr, rows: int) -> None:
+        """Emit all steps of ``rows`` rows from ``row``."""
+        layer = self._layer
+        for place, initial in zip(self._places(0), self._initial, strict=True):
+            self._copy(row, rows, partial(self._read, initial), partial(self._store, place))
+        with T.serial(layer.steps) as number, tile_scope():
+            step = layer.steps - 1 - number if layer.backwards else number
+            emit = {"lstm": self._lstm, "gru": self._gru, "rnn": self._rnn}[layer.cell]
+            emit(row, rows, step, number % 2)
+        for place, last in zip(self._places(layer.steps % 2), self._last, strict=True):
+            if last is not None:
+                write = lambda at, vector, last=last: T.buffer_store(last, vector, at)  # noqa: E731
+                self._copy(row, rows, partial(self._held, place), write)
+
+    def _lstm(self, row: Expr, rows: int, step: Expr, parity: Expr) -> None:
+        f, g, h = self._functions
+
+        def finish(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
+            gates = [
+                keep(s + self._product(number, step, n, at, width)) for n, s in enumerate(sums)
+            ]
+            entered, forgotten, out = (keep(f(gates[n])) for n in (0, 1, 3))
+            place = [number, lanes_of(at, width)]
+            memory = keep(forgotten * self._held(2, place) + entered * g(gates[2]))
+            self._store(2, place, memory)
+            self._write(number, step, parity, at, keep(out * h(memory)))
+
+        self._gated(row, rows, parity, range(4), finish)
+
+    def _gru(self, row: Expr, rows: int, step: Expr, parity: Expr) -> None:
+        f, g = self._functions
+
+        def mixed(number: Expr, at: Expr, width: int, update: Expr, new: Expr) -> None:
+            new = keep(g(keep(new)))
+            hidden = self._held(parity, [number, lanes_of(at, width)])
+            self._write(number, step, parity, at, keep(new + update * (hidden - new)))
+
+        def gate(number: Expr, n: int, at: Expr, width: int, total: Expr) -> Expr:
+            return keep(f(keep(total + self._product(number, step, n, at, width))))
+
+        def finish(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
+            reset, update = (gate(number, n, at, width, sums[n]) for n in range(2))
+            assert self._bias is not None, "a reset after the product comes with a bias"
+            product = sums[2] + self._bias[lanes_of(at, width)]
+            new = self._product(number, step, 2, at, width) + reset * product
+            mixed(number, at, width, update, new)
+
+        def first(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
+            place = [number, lanes_of(at, width)]
+            reset, update = (gate(number, n, at, width, sums[n]) for n in range(2))
+            self._store(2, place, reset * self._held(parity, place))
+            self._store(3, place, update)
+
+        def second(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
+            update = keep(self._held(3, [number, lanes_of(at, width)]))
+            new = sums[0] + self._product(number, step, 2, at, width)
+            mixed(number, at, width, update, new)
+
+        if self._layer.reset_after:
+            self._gated(row, rows, parity, range(3), finish)
+        else:
+            self._gated(row, rows, parity, range(2), first)
+            self._gated(row, rows, 2, [2], second)
+
+    def _rnn(self, row: Expr, rows: int, step: Expr, parity: Expr) -> None:
+        (f,) = self._functions
+
+        def finish(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
+            total = keep(sums[0] + self._product(number, step, 0, at, width))
+            self._write(number, step, parity, at, keep(f(total)))
+
+        self._gated(row, rows, parity, [0], finish)
+
+    def _gated(
+        self,
+        row: Expr,
+        rows: int,
+        source: Expr,
+        gates: Sequence[int],
+        finish: Callable[[Expr, Expr, int, list[Expr]], None],
+    ) -> None:
+        """Multiply a state of all rows by the weights of some gates, a vector at a time.
+
+        ``finish(row, at, width, sums)`` gets the sums of a row for ``width`` units from ``at``.
+        """
+
+        def group(at: Expr, width: int, first: Expr, count: int) -> None:
+            with tile_scope():
+                sums = Accumulators(len(gates) * count, width, zeros(width))
+
+                def step(k: Expr) -> None:
+                    for n, gate in enumerate(gates):
+                        weights = keep(self._weight(k, gate, at, width))
+
+                        def add(r: Expr, n: int = n, weights: Expr = weights) -> None:
+                            value = splat(self._held(source, [first + r, k]), width)
+                            sums[n * count + r] = sums[n * count + r] + value * weights
+
+                        unroll(0, count, add)
+
+                loop(self._layer.hidden, step)
+
+                def ready(r: Expr) -> None:
+                    finish(first + r, at, width, [sums[n * count + r] for n in range(len(gates))])
+
+                unroll(0, count, ready)
+
+        def vector(at: Expr, width: int) -> None:
+            size = self._group
+            full, rest = divmod(rows, size)
+            if full:
+                loop(full, lambda n: group(at, width, row + n * size, size))
+            if rest:
+                group(at, width, row + full * size, rest)
+
+        along(self._layer.hidden, self._lanes, vector)
+
+    def _weight(self, k: Expr, gate: int, at: Expr, width: int) -> Expr:
+        if len(self._weights.shape) == 4:
+            return self._weights[at // self._lanes, k, gate, lanes_of(0, width)]
+        return self._weights[k, lanes_of(gate * self._layer.hidden + at, width)]
+
+    def _places(self, parity: int) -> list[int]:
+        """Return where the scratch tensor holds the states, before a step of this parity."""
+        return [parity, 2][: self._layer.states]
+
+    def _copy(
+        self,
+        row: Expr,
+        rows: int,
+        read: Callable[[list[Expr]], Expr],
+        write: Callable[[list[Expr], Expr], None],
+    ) -> None:
+        def vector(r: Expr, at: Expr, width: int) -> None:
+            place = [row + r, lanes_of(at, width)]
+            write(place, read(place))
+
+        loop(rows, lambda r: along(self._layer.hidden, self._lanes, partial(vector, r)))
+
+    def _product(self, row: Expr, step: Expr, gate: int, at: Expr, width: int) -> Expr:
+        columns = lanes_of(gate * self._layer.hidden + at, width)
+        return self._products[(*self._at(row, step), columns)]
+
+    def _write(self, row: Expr, step: Expr, parity: Expr, at: Expr, value: Expr) -> None:
+        """Write the new state of some units."""
+        columns = lanes_of(at, int(value.ty.dtype.lanes))
+        self._store(1 - parity, [row, columns], value)
+        if self._results is not None:
+            T.buffer_store(self._results, value, [*self._at(row, step), columns])
+
+    def _at(self, row: Expr, step: Expr) -> tuple[Expr, Expr]:
+        return (row, step) if self._layer.batch_first else (step, row)
+
+    @staticmethod
+    def _read(tensor: Any, place: list[Expr]) -> Expr:
+        return tensor[tuple(place)]
+
+    def _held(self, slot: Expr, place: list[Expr]) -> Expr:
+        return self._state[place[0], slot, place[1]]
+
+    def _store(self, slot: Expr, place: list[Expr], value: Expr) -> None:
+        T.buffer_store(self._state, value, [place[0], slot, place[1]])

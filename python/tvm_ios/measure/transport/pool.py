@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner pool protocol, and the pool that runs in this process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from ...lowering.kernel import K
+from ...support.threads import with_num_threads
+from .protocol import K_contra, KernelBuilder, S_contra, StageRunner
+from .session import KernelFault
+
+_logger = logging.getLogger(__name__)
+
+S = TypeVar("S")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class RunnerPool(Protocol[K_contra, S_contra]):
+    """A pool of runners."""
+
+    def compile(self, kernels: Iterable[K_contra]) -> None:
+        """Compile the kernels that later jobs need."""
+
+    def each(
+        self,
+        items: Sequence[T],
+        work: Callable[[StageRunner[K_contra, S_contra], T], R],
+        done: Callable[[T, R | None], None],
+    ) -> None:
+        """Call ``work(device, item)`` for every item.
+
+        Parameters
+        ----------
+        items : sequence
+            The jobs.
+        work : callable
+            The function that does a job on a runner.
+        done : callable
+            Called on this thread with each item and its result, in order of completion. The result
+            is None if the job crashed, took too long or computed something wrong.
+        """
+
+    def close(self) -> None:
+        """Release the runners; the pool cannot be used afterwards."""
+
+
+class LocalPool(Generic[K, S]):
+    """The runner in this process, where a crash ends the search.
+
+    Parameters
+    ----------
+    device : StageRunner
+        The runner.
+    builder : KernelBuilder
+        The kernel builder.
+    workers : int
+        The number of threads.
+    """
+
+    def __init__(self, device: StageRunner[K, S], builder: KernelBuilder[K], workers: int) -> None:
+        self._device, self._builder, self._workers = device, builder, workers
+
+    def compile(self, kernels: Iterable[K]) -> None:
+        self._builder.compile(kernels)
+
+    def each(
+        self,
+        items: Sequence[T],
+        work: Callable[[StageRunner[K, S], T], R],
+        done: Callable[[T, R | None], None],
+    ) -> None:
+        def body() -> None:
+            for item in items:
+                result = None
+                try:
+                    result = work(self._device, item)
+                except KernelFault as error:
+                    _logger.warning("%s.", error)
+                done(item, result)
+
+        with_num_threads(self._workers, body)
+
+    def close(self) -> None:
+        """Do nothing: this pool holds no resources."""
+
+
+AnyRunnerPool = RunnerPool[Any, Any]
+"""The runner pool of any back end."""

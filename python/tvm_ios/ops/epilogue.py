@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Epilogues: elementwise operations on a kernel's result while it is in registers.
+
+An epilogue is independent of TVM's IR. It consists of steps over earlier values, arguments and
+constants. The extractor builds it once, and it is part of a kernel's key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Expr = Any
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of a step.
+
+    Attributes
+    ----------
+    kind : str
+        ``"value"``: value ``index`` of the epilogue, where value 0 is the anchor's result and value
+        i the result of step i - 1. ``"argument"``: tensor argument ``index``. ``"constant"``: the
+        number itself.
+    index : int or float
+    """
+
+    kind: Literal["value", "argument", "constant"]
+    index: int | float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One elementwise operation; ``op`` is its name, such as ``add``."""
+
+    op: str
+    operands: tuple[Operand, ...]
+
+
+Broadcast = Literal["full", "channel", "last", "any"]
+"""How a tensor argument is broadcast to the result. ``full``: it has the result's shape.
+``channel``: one value for each position of axis 1 of a result of four axes. ``last``: one value for
+each position of the result's last axis. ``any``: any other way, which only elementwise operations
+that are operators of their own support."""
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """An epilogue: steps after an anchor.
+
+    Its result is that of the last step, or else the anchor's.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+    arguments : tuple of Broadcast
+        One per tensor argument.
+    """
+
+    steps: tuple[Step, ...] = ()
+    arguments: tuple[Broadcast, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the text that fingerprints of networks have, by which old schedules are known."""
+        return f"Program(steps={self.steps!r}, arguments={self.arguments!r})"
+
+
+NOTHING = Epilogue()
+"""The epilogue without steps."""

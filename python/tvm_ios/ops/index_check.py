@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function that checks indices, for one thread of a CPU.
+
+Its error names the offending index, which no assertion of TVM's can do. A function in LLVM IR of
+our own therefore builds the message, and TVM compiles it into the module, so that the library needs
+nothing but TVM's runtime.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from .tir_function import ON_STACK, tile_scope
+
+SMALLEST_EXTENT = "tvm_ios.smallest_extent"
+"""An attribute of the function: the length of the shortest axis whose indices it checks."""
+
+FUNCTION = "check_indices"
+"""What the names of such functions begin with."""
+
+_LONGEST = 1024  # bytes of a message
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The valid range of indices.
+
+    Attributes
+    ----------
+    extents : tuple of int
+        The length of the axis that all of them index. If their last axis holds coordinates, the
+        length of one axis per coordinate.
+    negative : bool
+        Whether indices may count from the end: -1 is the last.
+    """
+
+    extents: tuple[int, ...]
+    negative: bool
+
+    def first(self, extent: int) -> int:
+        """Return the smallest valid index of an axis."""
+        return -extent if self.negative else 0
+
+
+def index_check(
+    name: str, shape: Sequence[int], dtype: str, bounds: Bounds, what: str, scope: str
+) -> tirx.PrimFunc:
+    """Build ``name(indices, checked)``, which makes negative indices count from the beginning.
+
+    The function raises IndexError with an index that is out of bounds. It searches for that index
+    only if there is one: the loop over all indices has no branch, so that LLVM vectorises it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the function, unique in the module.
+    shape : sequence of int
+        Shape of both tensors.
+    dtype : str
+        An integer type.
+    bounds : Bounds
+        The valid indices.
+    what : str
+        Description of the indices, for the error message.
+    scope : str
+        Letters and digits that distinguish functions of this name in one library.
+
+    Returns
+    -------
+    tvm.tirx.PrimFunc
+        A scheduled function.
+    """
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(name)
+        T.func_attr(
+            {
+                "tirx.is_scheduled": True,
+                "tirx.noalias": True,
+                SMALLEST_EXTENT: min(bounds.extents, default=0),
+            }
+        )
+        indices = T.arg("indices", T.buffer(shape, dtype))
+        checked = T.arg("checked", T.buffer(shape, dtype))
+        with tile_scope():  # TVM requires a block
+            found = _local("int32")
+            T.buffer_store(found, T.int32(0), [0])
+            for extent, at in _loops(shape, bounds):
+                value = T.Cast("int64", indices[at])
+                outside = T.Cast("int32", _is_outside(value, bounds, extent))
+                T.buffer_store(found, found[0] | outside, [0])
+                if bounds.negative:
+                    value = tirx.Select(value < 0, value + T.int64(extent), value)
+                T.buffer_store(checked, T.Cast(dtype, value), at)
+            with T.If(found[0] != 0), T.Then():
+                _raise(f"{name}_{scope}_raise", indices, bounds, what)
+    return builder.get()
+
+
+def smallest_extent(mod: tvm.IRModule) -> float:
+    """Return the smallest length of an axis whose indices are checked; infinity without any."""
+    functions = (f for f in mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
+    attributes = (function.attrs for function in functions)
+    extents = (a[SMALLEST_EXTENT] for a in attributes if a and SMALLEST_EXTENT in a)
+    return min(map(int, extents), default=math.inf)
+
+
+def _raise(function: str, indices: Any, bounds: Bounds, what: str) -> None:
+    """Emit an error with the last index that is out of bounds.
+
+    TVM allows a single call of ``function`` in a library.
+    """
+    wrong, first, last = _local("int64"), _local("int64"), _local("int64")
+    for extent, at in _loops(indices.shape, bounds):
+        value = T.Cast("int64", indices[at])
+        with T.If(_is_outside(value, bounds, extent)), T.Then():
+            T.buffer_store(wrong, value, [0])
+            T.buffer_store(first, T.int64(bounds.first(extent)), [0])
+            T.buffer_store(last, T.int64(extent - 1), [0])
+    source = tvm.ir.StringImm(_raise_in_llvm(function))
+    with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
+        T.evaluate(T.call_cpacked(function, what, first[0], last[0], wrong[0]))
+
+
+def _local(dtype: str) -> Any:
+    return T.alloc_buffer((1,), dtype, scope="local", layout=None, annotations=ON_STACK)
+
+
+def _loops(shape: Sequence[int], bounds: Bounds) -> Iterator[tuple[int, list[Any]]]:
+    """Yield each axis' length and the indices inside loops over all of its indices."""
+    several = len(bounds.extents) > 1
+    for number, extent in enumerate(bounds.extents):
+        with ExitStack() as loops:
+            axes = shape[:-1] if several else shape
+            at = [loops.enter_context(T.serial(length)) for length in axes]
+            yield extent, [*at, number] if several else at
+
+
+def _is_outside(value: Any, bounds: Bounds, extent: int) -> Any:
+    return tirx.Or(value < T.int64(bounds.first(extent)), value >= T.int64(extent))
+
+
+def _raise_in_llvm(name: str) -> str:
+    """Return LLVM IR of a packed function of a message and three numbers that raises IndexError.
+
+    In TVM's calling convention (tvm/ffi/c_api.h) an argument takes 16 bytes, with its value in the
+    second half, and a result other than 0 makes the caller return, too.
+    """
+    values = [
+        line
+        for i, kind in enumerate(["ptr", "i64", "i64", "i64"])
+        for line in (
+            f"  %at{i} = getelementptr i8, ptr %arguments, i64 {16 * i + 8}",
+            f"  %v{i} = load {kind}, ptr %at{i}, align 8",
+        )
+    ]
+    form = "%s must be from %lld to %lld, got %lld."
+    return "\n".join(
+        [
+            f'@{name}_kind = private constant [11 x i8] c"IndexError\\00"',
+            f'@{name}_form = private constant [{len(form) + 1} x i8] c"{form}\\00"',
+            "declare i32 @snprintf(ptr, i64, ptr, ...)",
+            "declare extern_weak void @TVMFFIErrorSetRaisedFromCStr(ptr, ptr)",
+            f"define i32 @{name}(ptr %self, ptr %arguments, i32 %count, ptr %result) {{",
+            f"  %text = alloca [{_LONGEST} x i8], align 16",
+            *values,
+            "  %length = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %text, i64 "
+            f"{_LONGEST}, ptr @{name}_form, ptr %v0, i64 %v1, i64 %v2, i64 %v3)",
+            f"  call void @TVMFFIErrorSetRaisedFromCStr(ptr @{name}_kind, ptr %text)",
+            "  ret i32 -1",
+            "}",
+        ]
+    )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading of Relax: the constants, the expressions and the bindings of a function."""

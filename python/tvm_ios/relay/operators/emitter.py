@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emitter of Relax expressions for the converters, and properties of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ...support.errors import RelayError
+from .bindings import Bindings
+
+
+class Emitter:
+    """A writer of the bindings of one Relay operator, and of its error messages.
+
+    Simple operations on constants, such as a transposition of weights, are done at once.
+
+    Parameters
+    ----------
+    bindings : Bindings
+        The receiver of the bindings.
+    name : str
+        The operator.
+    line : int, optional
+        The line in the text.
+    """
+
+    def __init__(self, bindings: Bindings, name: str, line: int | None) -> None:
+        self._bindings = bindings
+        self._where = name if line is None else f"{name} (line {line})"
+
+    def __call__(self, expr: relax.Expr) -> relax.Expr:
+        """Bind ``expr`` to a variable, unless it is one or is a constant."""
+        if isinstance(expr, relax.Var) or constant_array(expr) is not None:
+            return expr
+        return self._bindings.add(expr, self._where)
+
+    def expect(self, count: int) -> None:
+        """Count bindings before they are created and listed.
+
+        Raises
+        ------
+        ExpansionError
+            If they are too many.
+        """
+        self._bindings.expect(count, self._where)
+
+    def allocate(self, shape: Sequence[int], dtype: str) -> None:
+        """Count a constant before it is computed.
+
+        Raises
+        ------
+        ExpansionError
+            If it is too large.
+        """
+        self._bindings.allocate(shape, dtype, self._where)
+
+    def error(self, problem: str) -> RelayError:
+        """Return an error that names the operator and the line."""
+        return RelayError(f"{self._where} {problem}")
+
+    def number(self, x: relax.Expr, what: str) -> float:
+        """Return the value of a constant with one element.
+
+        Raises
+        ------
+        RelayError
+            If it is not such a constant; the message contains ``what``.
+        """
+        value = constant_array(x)
+        if value is None or value.size != 1:
+            raise self.error(f"needs {what} as one constant number; bind it as a parameter.")
+        return value.reshape(-1)[0].item()
+
+    def reshape(self, x: relax.Expr, shape: Sequence[int]) -> relax.Expr:
+        value = constant_array(x)
+        if value is not None:
+            self.allocate(value.shape, str(value.dtype))
+            return constant(value.reshape(shape))
+        if 0 in shape:  # Relax interprets 0 as the old size
+            return constant(np.zeros(shape, dtype_of(x)))
+        return x if shape_of(x) == tuple(shape) else self(relax.op.reshape(x, tuple(shape)))
+
+    def transpose(self, x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
+        value = constant_array(x)
+        if value is not None:
+            self.allocate(value.shape, str(value.dtype))
+            return constant(value.transpose(axes))
+        return x if list(axes) == sorted(axes) else self(relax.op.permute_dims(x, list(axes)))
+
+    def cast(self, x: relax.Expr, dtype: str) -> relax.Expr:
+        return x if dtype_of(x) == dtype else self(relax.op.astype(x, dtype))
+
+    def scalar(self, value: float, like: relax.Expr) -> relax.Expr:
+        """Return a number as a constant of the data type of ``like``."""
+        return relax.const(value, dtype_of(like))
+
+    def along(self, vector: relax.Expr, axis: int, ndim: int) -> relax.Expr:
+        """Reshape a vector to ``ndim`` axes such that it broadcasts along all but ``axis``.
+
+        Parameters
+        ----------
+        vector : relax.Expr
+            The vector.
+        axis : int
+            The axis of its elements; may be negative.
+        ndim : int
+            The number of axes.
+        """
+        axis = self.axis(axis, ndim)
+        if len(shape_of(vector)) != 1:
+            raise self.error(f"needs a vector, but is given a tensor of {list(shape_of(vector))}.")
+        return self.reshape(vector, [*[1] * axis, *shape_of(vector), *[1] * (ndim - 1 - axis)])
+
+    def axis(self, axis: int, ndim: int) -> int:
+        """Return ``axis`` as a non-negative number."""
+        if not -ndim <= axis < ndim:
+            raise self.error(f"has axis {axis}, but its argument has {ndim} axes.")
+        return axis % ndim
+
+    def full(self, shape: Sequence[int], value: float, dtype: str) -> relax.Expr:
+        """Return a constant with equal elements.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Its shape.
+        value : float
+            The elements.
+        dtype : str
+            Its data type.
+        """
+        self.allocate(shape, dtype)
+        return constant(np.full(shape, value, dtype))
+
+    def positions(self, count: int, dtype: str) -> relax.Expr:
+        """Return the constant ``[0, 1, ..., count - 1]``."""
+        self.allocate([count], dtype)
+        return constant(np.arange(count, dtype=dtype))
+
+    def slice(self, x: relax.Expr, axis: int, begin: int, end: int, step: int = 1) -> relax.Expr:
+        """Slice ``x`` along an axis.
+
+        Parameters
+        ----------
+        x : relax.Expr
+            The tensor.
+        axis : int
+            The axis, not negative.
+        begin, end, step : int
+            As in Python.
+        """
+        if (begin, end, step) == (0, shape_of(x)[axis], 1):
+            return x
+        return self(relax.op.strided_slice(x, [axis], [begin], [end], [step]))
+
+
+def constant(value: np.ndarray) -> relax.Expr:
+    """Return an array as a constant tensor."""
+    return relax.const(np.ascontiguousarray(value).reshape(value.shape), str(value.dtype))
+
+
+def constant_array(expr: relax.Expr) -> np.ndarray | None:
+    """Return the value of a constant tensor; None for any other expression."""
+    if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
+        return expr.value.numpy()
+    return None
+
+
+def shape_of(x: relax.Expr) -> tuple[int, ...]:
+    """Return the shape of a tensor, which is always static in a converted function."""
+    return tuple(int(size) for size in x.ty.shape.values)
+
+
+def dtype_of(x: relax.Expr) -> str:
+    return str(x.ty.dtype)
+
+
+def given_dtype(dtype: str | None) -> str | None:
+    """Return a data type attribute; None if it is open, in any notation."""
+    return None if dtype in (None, "", "void") else dtype

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewrites of Relax, one pass a file; :mod: lists them in their order."""

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preparation of a Relax module for the extraction of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tvm
+from tvm import relax
+
+from ..relax_ir.expressions import static_shape
+from ..relax_ir.functions import relax_function
+from ..support.errors import ModelError
+from ..support.text import last_line
+from .assignments import assign_ranges
+from .attention import attention_raiser
+from .batches import keep_batches, remove_empty_moves
+from .compositions import raise_compositions
+from .constants import fold_constants, fold_the_rest
+from .conv1d import widen_convolutions
+from .empty import fill_empty_sums
+from .fold import fold_affine, simplify_batch_norm
+from .indices import safe_indices
+from .layout import channels_first
+from .means import divide_integer_sums
+from .pads import absorb_pads
+from .quantization import dequantize_in_float
+from .raising import raise_calls
+from .reciprocals import multiply_by_reciprocals
+from .recurrence import unroll_recurrences
+from .results import inline_returned_tuple
+from .simplify import distribute_over_concat, sink_scales
+from .splits import slice_channels
+from .takes import slice_takes
+
+_NESTED = 6  # enough for a scale, a shift and a relu after one concatenation, or a quantisation
+
+
+def prepare(
+    mod: tvm.IRModule,
+    function: str = "main",
+    *,
+    checks_indices: bool = True,
+    attention_depth: int = 0,
+    recurrences: bool = True,
+) -> tvm.IRModule:
+    """Return ``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
+
+    The preparation finds the operators that TIR functions stand for, makes indices safe and
+    converts images to NCHW. Batch normalisation becomes a scale and a shift, which are folded into
+    the preceding convolution if its weights are constant. Elementwise operations move to places
+    where they are free; see :mod:`.simplify`. Constants are folded, and pure bindings are moved
+    into dataflow blocks.
+
+    Parameters
+    ----------
+    mod : tvm.IRModule
+        A high-level Relax module. It is not changed.
+    function : str
+        The name of the function to schedule.
+    checks_indices : bool
+        Whether generated code can raise an error for an index out of bounds; if not, indices are
+        clamped.
+    attention_depth : int
+        The largest size of the heads of an attention that becomes one operator.
+    recurrences : bool
+        Whether a recurrent layer stays one operator; if not, its steps are unrolled.
+
+    Raises
+    ------
+    ModelError
+        If the module has no such Relax function, an input has a dynamic shape or is neither a
+        tensor nor a tuple of tensors, or a constant index is out of bounds.
+    """
+    for parameter in relax_function(mod, function).params:
+        _check_input(parameter)
+    entries = sorted({function, *_entries(mod)})
+    passes = [
+        relax.transform.Normalize(),
+        relax.transform.ConvertToDataflow(min_size=1),
+        relax.transform.CanonicalizeBindings(),
+        _on(function, raise_calls),
+        *([] if recurrences else [_on(function, unroll_recurrences)]),
+        safe_indices(function, checked=checks_indices),
+        _on(function, dequantize_in_float),
+        _on(function, fill_empty_sums),
+        _on(function, divide_integer_sums),
+        _on(function, absorb_pads),
+        _on(function, widen_convolutions),
+        channels_first(function),
+        _on(function, slice_channels),
+        _on(function, simplify_batch_norm),
+        relax.transform.DeadCodeElimination(entries),
+        _on(function, multiply_by_reciprocals),  # FoldConstant fails on a division by zero
+        _on(function, fold_constants),
+        fold_the_rest,
+        _on(function, slice_takes),
+        _on(function, assign_ranges),
+        _on(function, remove_empty_moves),
+        _on(function, keep_batches),
+        relax.transform.CanonicalizeBindings(),  # patterns match names that are defined later
+        _on(function, raise_compositions),
+        _on(function, attention_raiser(attention_depth)),
+        relax.transform.DeadCodeElimination(entries),
+        *[_on(function, distribute_over_concat)] * _NESTED,
+        _on(function, fold_affine),
+        _on(function, sink_scales),
+        relax.transform.EliminateCommonSubexpr(),
+        relax.transform.CanonicalizeBindings(),
+        relax.transform.DeadCodeElimination(entries),
+        _on(function, inline_returned_tuple),
+    ]
+    try:
+        return tvm.transform.Sequential(passes)(mod)
+    except IndexError as error:  # constant folding runs the checks of constant indices
+        raise ModelError(last_line(error)) from error
+
+
+def _check_input(variable: relax.Var) -> None:
+    """Raise ModelError unless ``variable`` is a tensor of known shape, or a tuple of such."""
+    if isinstance(variable.ty, relax.TupleType):
+        for i, ty in enumerate(variable.ty.fields):
+            _check_input(relax.Var(f"{variable.name}[{i}]", ty))
+        return
+    if not isinstance(variable.ty, relax.TensorType):
+        raise ModelError(
+            f"Input {variable.name!r} is {variable.ty}, but inputs must be tensors; bind it before "
+            "scheduling."
+        )
+    static_shape(variable, f"input {variable.name!r}")
+
+
+def _entries(mod: tvm.IRModule) -> list[str]:
+    """Return the functions that code outside the module may call."""
+    return [
+        gv.name_hint
+        for gv, f in mod.functions.items()
+        if isinstance(f, relax.Function) and f.attrs and "global_symbol" in f.attrs
+    ]
+
+
+Rewrite = Callable[[tvm.IRModule, relax.Function], relax.Function]
+
+
+def _on(name: str, rewrite: Rewrite) -> tvm.transform.Pass:
+    """Return a module pass that rewrites one Relax function."""
+
+    @tvm.transform.module_pass(opt_level=0, name=f"tvm_ios.{rewrite.__name__}")
+    def apply(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        result = mod.clone()
+        result.update_func(result.get_global_var(name), rewrite(mod, mod[name]))
+        return result
+
+    return apply

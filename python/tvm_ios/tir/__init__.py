@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Building blocks of kernels in TIR."""

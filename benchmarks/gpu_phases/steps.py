@@ -27,7 +27,7 @@ _WITHOUT_TORCH = (
     "import runpy, sys; from tvm_ios_env.torchless import hide_torch; hide_torch(); "
     "del sys.argv[0]; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
 )
-_SHOW = "import sys; from tvm_ios_env.command import main; sys.exit(main())"  # as tvm-ios does
+_SHOW = "import sys; from tvm_ios_entry.command import main; sys.exit(main())"  # as tvm-ios does
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _PATIENCE = {"ready": 3600.0, "window": 300.0}  # seconds
 _ERROR = re.compile(r"(error|[\w.]+(Error|Exception|Interrupt)): ")
 _SETTLED = 2.0  # seconds that threads may go on spinning after a run
 _PAUSE = 0.05  # seconds between two contenders
-_OURS = "import sys; from tvm_ios_env.command import main; sys.exit(main())"  # as tvm-ios does
+_OURS = "import sys; from tvm_ios_entry.command import main; sys.exit(main())"  # as tvm-ios does
 
 
 class ContenderError(Exception):

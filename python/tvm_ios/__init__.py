@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inter-operator scheduling for TVM."""
 
-from tvm_ios_env import autoload, requirements
+from tvm_ios_env import pipelines, requirements
 from tvm_ios_runtime.cuda import find_cuda_runtime
 
 requirements.check()  # before TVM is loaded: a wrong version may crash
@@ -79,4 +79,4 @@ __all__ = [
 
 Isolated, Rpc = ProcessRunner, RPCRunner  # their names in earlier releases
 
-autoload.register()
+pipelines.register(transform.pipeline)

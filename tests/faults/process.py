@@ -201,7 +201,7 @@ def _place(trace: str) -> str:
     """The innermost file of the product that the main thread is in, as ``measure/device.py``."""
     main = re.split("[Tt]hread 0x", trace)[-1]
     for line in main.splitlines():
-        for package in ("tvm_ios_runtime", "tvm_ios_env", "tvm_ios"):
+        for package in ("tvm_ios_runtime", "tvm_ios_env", "tvm_ios_entry", "tvm_ios"):
             _, found, rest = line.partition(f"/python/{package}/")
             if found:
                 prefix = "" if package == "tvm_ios" else f"{package}/"

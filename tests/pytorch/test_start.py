@@ -9,7 +9,7 @@ from importlib import util
 import pytest
 import torch  # noqa: F401
 
-from tvm_ios_env.command import main as command
+from tvm_ios_entry.command import main as command
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ SHAPE = (1, 3, 24, 24)
 COMMAND = [
     sys.executable,
     "-c",
-    "import sys; from tvm_ios_env.command import main; sys.exit(main())",
+    "import sys; from tvm_ios_entry.command import main; sys.exit(main())",
 ]
 
 

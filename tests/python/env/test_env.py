@@ -19,8 +19,8 @@ from support.cuda.toolkit import write_headers, write_nvcc
 from support.paths import ROOT
 from tvm_ios.cli.main import main
 from tvm_ios.target import available_cores
+from tvm_ios_entry.command import main as command
 from tvm_ios_env import cgroup, cuda, gpu, machine, nvidia, report, requirements
-from tvm_ios_env.command import main as command
 from tvm_ios_env.diagnostics import diagnostics
 from tvm_ios_env.machine import Cpu
 from tvm_ios_env.requirements import REQUIREMENTS, problems

@@ -8,7 +8,7 @@ import io
 import pytest
 
 from tvm_ios.support.progress import progress, working
-from tvm_ios_env import command
+from tvm_ios_entry import command
 
 
 class Terminal(io.StringIO):

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from . import interrupted, report, requirements
-from .torchless import torch_hidden
+from tvm_ios_env import interrupted, report, requirements
+from tvm_ios_env.torchless import torch_hidden
 
 _USER_ERROR = 4
 _OF_TORCH = ".pt2"  # files that torch.export.save writes

@@ -12,32 +12,13 @@ from tvm import relax
 from tvm.relax.dpl import wildcard
 
 from ..relax_ir.expressions import known_shape
-from ..relax_ir.functions import bindings_of
 from .compositions import raise_by
 from .matching import Matcher, operation
-
-
-def remove_empty_moves(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Remove broadcasts and reshapes to the shape that a tensor has.
-
-    A function of nothing else stays as it is, since a schedule needs an operator.
-    """
-    moves = (_SameShape(),)
-    result = raise_by({"broadcast_to": moves, "reshape": moves}, mod, func)
-    computes = any(isinstance(value, relax.Call) for value in bindings_of(result).values())
-    return result if computes else func
 
 
 def keep_batches(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
     """Multiply batches of matrices as they are instead of merging their axes to one."""
     return raise_by({"reshape": (_MergedProduct(),)}, mod, func)
-
-
-class _SameShape:
-    def raised(self, matcher: Matcher, call: relax.Call) -> relax.Expr | None:
-        """Return the operand if it has the shape of the result."""
-        shape = known_shape(call)
-        return call.args[0] if shape is not None and known_shape(call.args[0]) == shape else None
 
 
 class _MergedProduct:

@@ -12,24 +12,28 @@ from ..relax_ir.expressions import static_shape
 from ..relax_ir.functions import relax_function
 from ..support.errors import ModelError
 from ..support.text import last_line
+from .affine import fold_affine
 from .assignments import assign_ranges
 from .attention import attention_raiser
-from .batches import keep_batches, remove_empty_moves
+from .batch_norm import simplify_batch_norm
+from .batches import keep_batches
 from .compositions import raise_compositions
-from .constants import fold_constants, fold_the_rest
+from .concats import distribute_over_concat
+from .constants import fold_constants
 from .conv1d import widen_convolutions
 from .empty import fill_empty_sums
-from .fold import fold_affine, simplify_batch_norm
 from .indices import safe_indices
 from .layout import channels_first
 from .means import divide_integer_sums
+from .moves import remove_empty_moves
 from .pads import absorb_pads
 from .quantization import dequantize_in_float
 from .raising import raise_calls
 from .reciprocals import multiply_by_reciprocals
 from .recurrence import unroll_recurrences
+from .remaining_constants import fold_the_rest
 from .results import inline_returned_tuple
-from .simplify import distribute_over_concat, sink_scales
+from .scales import sink_scales
 from .splits import slice_channels
 from .takes import slice_takes
 
@@ -49,8 +53,8 @@ def prepare(
     The preparation finds the operators that TIR functions stand for, makes indices safe and
     converts images to NCHW. Batch normalisation becomes a scale and a shift, which are folded into
     the preceding convolution if its weights are constant. Elementwise operations move to places
-    where they are free; see :mod:`.simplify`. Constants are folded, and pure bindings are moved
-    into dataflow blocks.
+    where they are free; see :mod:`.concats` and :mod:`.scales`. Constants are folded, and pure
+    bindings are moved into dataflow blocks.
 
     Parameters
     ----------
@@ -74,8 +78,24 @@ def prepare(
     """
     for parameter in relax_function(mod, function).params:
         _check_input(parameter)
-    entries = sorted({function, *_entries(mod)})
-    passes = [
+    passes = _passes(
+        function, sorted({function, *_entries(mod)}), checks_indices, attention_depth, recurrences
+    )
+    try:
+        return tvm.transform.Sequential(passes)(mod)
+    except IndexError as error:  # constant folding runs the checks of constant indices
+        raise ModelError(last_line(error)) from error
+
+
+def _passes(
+    function: str,
+    entries: list[str],
+    checks_indices: bool,
+    attention_depth: int,
+    recurrences: bool,
+) -> list[tvm.transform.Pass]:
+    """Return all rewrites in their order, with the passes of TVM between them."""
+    return [
         relax.transform.Normalize(),
         relax.transform.ConvertToDataflow(min_size=1),
         relax.transform.CanonicalizeBindings(),
@@ -110,10 +130,6 @@ def prepare(
         relax.transform.DeadCodeElimination(entries),
         _on(function, inline_returned_tuple),
     ]
-    try:
-        return tvm.transform.Sequential(passes)(mod)
-    except IndexError as error:  # constant folding runs the checks of constant indices
-        raise ModelError(last_line(error)) from error
 
 
 def _check_input(variable: relax.Var) -> None:

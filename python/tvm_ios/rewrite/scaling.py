@@ -11,6 +11,7 @@ there.
 from __future__ import annotations
 
 import numpy as np
+from tvm import relax
 
 _WIDE = ("float32", "float64")
 
@@ -37,3 +38,12 @@ def in_range(values: np.ndarray, exact: np.ndarray) -> bool:
     """Return whether ``values`` are finite, and normal numbers where ``exact`` is not 0."""
     tiny = np.finfo(values.dtype).tiny
     return bool(np.all(np.isfinite(values) & ((np.abs(values) >= tiny) | (exact == 0))))
+
+
+def per_channel(values: np.ndarray, rank: int, dtype: str) -> relax.Expr | None:
+    """Return a constant that broadcasts along axis 1 of a tensor of ``rank`` axes.
+
+    None if the data type cannot represent the values.
+    """
+    held = scale(np.ones(len(values), dtype), values)
+    return None if held is None else relax.const(held.reshape(1, -1, *([1] * (rank - 2))), dtype)

@@ -12,7 +12,8 @@ from tvm import relax
 
 from tvm_ios.relax_ir.constants import constant_array
 from tvm_ios.relax_ir.functions import bindings_of
-from tvm_ios.rewrite.constants import fold_constants, fold_the_rest
+from tvm_ios.rewrite.constants import fold_constants
+from tvm_ios.rewrite.remaining_constants import fold_the_rest
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.standard_normal((2, 3)).astype("float32")

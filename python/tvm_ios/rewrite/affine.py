@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folding of batch normalisation into the preceding convolution."""
+"""Folding of scales and shifts after a convolution into it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from ..relax_ir.constants import constant_array, held_array
 from ..relax_ir.expressions import is_op
 from ..relax_ir.functions import bindings_of, use_counts
 from ..support.modules import module_path
-from .scaling import is_wide, scale
-
-
-def simplify_batch_norm(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Replace inference-time ``batch_norm`` of constant statistics by ``x * scale + shift``."""
-    return _BatchNormSimplifier(mod, bindings_of(func)).visit_expr(func)
+from .scaling import is_wide, per_channel, scale
 
 
 def fold_affine(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
@@ -29,45 +24,6 @@ def fold_affine(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
     convolution with scaled weights, followed by one addition.
     """
     return _AffineFolder(mod, bindings_of(func), use_counts(func)).visit_expr(func)
-
-
-@mutator
-class _BatchNormSimplifier(PyExprMutator):
-    def __init__(self, mod: tvm.IRModule, bound: dict[relax.Var, relax.Expr]) -> None:
-        super().__init__(mod)
-        self._bound = bound
-
-    def visit_tuple_getitem_(self, op: relax.TupleGetItem) -> relax.Expr:
-        norm = self._bound.get(op.tuple_value)
-        if op.index != 0 or not is_op(norm, "nn.batch_norm"):
-            return super().visit_tuple_getitem_(op)
-        if norm.attrs.training or int(norm.attrs.axis) != 1:
-            return super().visit_tuple_getitem_(op)
-        statistics = [constant_array(argument) for argument in norm.args[1:5]]
-        known = [value.astype("float64") for value in statistics if value is not None]
-        if len(known) != len(statistics):
-            return super().visit_tuple_getitem_(op)
-        gamma, beta, mean, variance = known
-        with np.errstate(all="ignore"):
-            factor = 1.0 / np.sqrt(variance + float(norm.attrs.epsilon))
-            if norm.attrs.scale:
-                factor = factor * gamma
-            offset = -mean * factor + (beta if norm.attrs.center else 0.0)
-        dtype, rank = str(norm.args[0].ty.dtype), int(norm.args[0].ty.ndim)
-        factors, offsets = (_per_channel(values, rank, dtype) for values in (factor, offset))
-        if factors is None or offsets is None:
-            return super().visit_tuple_getitem_(op)
-        data = self.visit_expr(norm.args[0])
-        return relax.op.add(self.builder_.emit(relax.op.multiply(data, factors)), offsets)
-
-
-def _per_channel(values: np.ndarray, rank: int, dtype: str) -> relax.Expr | None:
-    """Return a constant that broadcasts along axis 1 of a tensor of ``rank`` axes.
-
-    None if the data type cannot represent the values.
-    """
-    held = scale(np.ones(len(values), dtype), values)
-    return None if held is None else relax.const(held.reshape(1, -1, *([1] * (rank - 2))), dtype)
 
 
 @dataclass(frozen=True)
@@ -100,7 +56,7 @@ class _AffineFolder(PyExprMutator):
             return super().visit_call_(call)
         conv = affine.conv
         scaled = scale(held_array(conv.args[1]), affine.scale[:, None, None, None])
-        shift = _per_channel(affine.shift, 4, str(conv.ty.dtype))
+        shift = per_channel(affine.shift, 4, str(conv.ty.dtype))
         if scaled is None or shift is None:
             return super().visit_call_(call)
         arguments = [self.visit_expr(conv.args[0]), relax.const(scaled, str(scaled.dtype))]

@@ -12,32 +12,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Sharing:
-    """A lock that many threads may share, or one may hold alone."""
+class ReadersWriterLock:
+    """A readers-writer lock: many threads hold it shared, or one thread holds it exclusively."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._users = 0
+        self._readers = 0
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Hold the lock together with others."""
+        """Hold the lock shared, as a reader."""
         with self._changed:
-            self._users += 1
+            self._readers += 1
         try:
             yield
         finally:
             with self._changed:
-                self._users -= 1
+                self._readers -= 1
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold the lock alone; other threads wait."""
+    def exclusive(self) -> Iterator[None]:
+        """Hold the lock exclusively, as the writer; all other threads wait."""
         with self._changed:
-            self._changed.wait_for(lambda: self._users == 0)
+            self._changed.wait_for(lambda: self._readers == 0)
             yield
 
 
-SHARING = Sharing()
+CAPTURE_LOCK = ReadersWriterLock()
 """The lock of all models of this process: a capture on one device disturbs other devices, too."""

@@ -16,7 +16,9 @@ from tvm_ios_env.machine import default_threads
 
 
 class Cores:
-    """A number of cores, granted in the order of requests.
+    """A FIFO semaphore that counts cores: it grants requests in the order in which they were made.
+
+    A request for many cores is not passed over by later ones for fewer.
 
     Parameters
     ----------
@@ -27,46 +29,49 @@ class Cores:
     def __init__(self, total: int) -> None:
         self._total = self._free = total
         self._lock = threading.Lock()
-        self._waiting: deque[_Wish] = deque()
+        self._waiting: deque[_Request] = deque()
 
     @contextmanager
-    def lent(self, wanted: int) -> Iterator[None]:
-        """Hold ``wanted`` cores, or all if there are fewer; wait until they are free."""
+    def acquire(self, wanted: int) -> Iterator[None]:
+        """Acquire ``wanted`` cores, or all if there are fewer, and release them after the block.
+
+        The call waits until they are free.
+        """
         count = min(wanted, self._total)
         self._wait(count)
         try:
             yield
         finally:
-            self._give_back(count)
+            self._release(count)
 
     def _wait(self, count: int) -> None:
-        wish = _Wish(count)
+        request = _Request(count)
         with self._lock:
-            self._waiting.append(wish)
-            self._lend()
+            self._waiting.append(request)
+            self._grant()
         try:
-            wish.granted.wait()
+            request.granted.wait()
         except BaseException:  # an interrupt
             with self._lock:
-                if not wish.granted.is_set():
-                    self._waiting.remove(wish)
+                if not request.granted.is_set():
+                    self._waiting.remove(request)
                     count = 0
-            self._give_back(count)
+            self._release(count)
             raise
 
-    def _give_back(self, count: int) -> None:
+    def _release(self, count: int) -> None:
         with self._lock:
             self._free += count
-            self._lend()
+            self._grant()
 
-    def _lend(self) -> None:
+    def _grant(self) -> None:
         while self._waiting and self._waiting[0].count <= self._free:
-            wish = self._waiting.popleft()
-            self._free -= wish.count
-            wish.granted.set()
+            request = self._waiting.popleft()
+            self._free -= request.count
+            request.granted.set()
 
 
-class _Wish:
+class _Request:
     """A request for a number of cores."""
 
     def __init__(self, count: int) -> None:

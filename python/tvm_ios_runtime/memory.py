@@ -9,9 +9,9 @@ from typing import Any
 
 import tvm_ffi
 
-from .captures import SHARING
+from .captures import CAPTURE_LOCK
 from .cuda import explained
-from .streams import turns_of
+from .streams import stream_lock
 
 _CUDA = 2  # DLPack's number of CUDA devices
 _LEGACY = 1  # DLPack's number of the default stream, CUDA's handle 0
@@ -61,8 +61,8 @@ class DeviceMemory:
         DeviceFailure
             If the device fails.
         """
-        use = SHARING.shared() if self._captured else SHARING.alone()
-        with use, explained(self.device_id), turns_of(self.device_id).on(stream):
+        use = CAPTURE_LOCK.shared() if self._captured else CAPTURE_LOCK.exclusive()
+        with use, explained(self.device_id), stream_lock(self.device_id).on(stream):
             yield
         self._captured = True
 

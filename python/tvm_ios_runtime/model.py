@@ -16,14 +16,14 @@ import tvm_ffi
 from tvm_ffi.libinfo import load_lib_ctypes
 
 from . import forks
-from .captures import SHARING
+from .captures import CAPTURE_LOCK
 from .cores import CORES
 from .cuda import DeviceFailure, describe, explained, load_cuda
 from .dispatch import Dispatcher
 from .elf import is_cut_off
 from .memory import DeviceMemory, cuda_device
 from .session import ALIGNMENT, Session, Sessions, to_array
-from .streams import turns_of
+from .streams import stream_lock
 from .tensor_info import TensorInfo
 from .threads import Runner
 
@@ -205,7 +205,7 @@ class Model:
         if not hasattr(self._threads, "runner"):
             self._threads.runner = Runner(self._workers)
         runner: Runner = self._threads.runner
-        with CORES.lent(self._workers):
+        with CORES.acquire(self._workers):
             return runner(run)
 
     def _check_count(self, arrays: Sequence[Any]) -> None:
@@ -288,7 +288,11 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     _check_device(target["arch"], device_id)
 
     def on_gpu() -> Sessions:
-        with SHARING.shared(), explained(device_id), turns_of(device_id).on(_DEFAULT_STREAM):
+        with (
+            CAPTURE_LOCK.shared(),
+            explained(device_id),
+            stream_lock(device_id).on(_DEFAULT_STREAM),
+        ):
             machine = open_machine(library, [(_CUDA, device_id), (_CPU, 0)])
         return Sessions(machine, functions, DeviceMemory(device_id))
 

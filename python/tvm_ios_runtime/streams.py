@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import tvm_ffi
 
 
-class Turns:
+class StreamLock:
     """A lock that admits many runs on one stream at a time; a run on another stream waits.
 
     The device waits, too: the new stream is synchronised with the old one.
@@ -57,9 +57,9 @@ class Turns:
                 self._changed.notify_all()
 
 
-_turns: dict[int, Turns] = {}
+_locks: dict[int, StreamLock] = {}
 
 
-def turns_of(device_id: int) -> Turns:
+def stream_lock(device_id: int) -> StreamLock:
     """Return the lock that all models of this process on a device share."""
-    return _turns.setdefault(device_id, Turns(tvm_ffi.device("cuda", device_id)))
+    return _locks.setdefault(device_id, StreamLock(tvm_ffi.device("cuda", device_id)))

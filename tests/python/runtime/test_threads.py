@@ -160,7 +160,7 @@ class _Usage:
         self.now = self.most = 0
 
     def work(self, count: int) -> None:
-        with self.cores.lent(count):
+        with self.cores.acquire(count):
             with self.lock:
                 self.now += min(count, 4)
                 self.most = max(self.most, self.now)
@@ -169,7 +169,7 @@ class _Usage:
                 self.now -= min(count, 4)
 
 
-def test_cores_are_lent_once() -> None:
+def test_cores_are_acquired_once() -> None:
     usage = _Usage(Cores(4))
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(usage.work, [1, 2, 3, 4, 9] * 20))
@@ -181,10 +181,10 @@ def test_who_needs_many_cores_is_not_passed_over() -> None:
     cores, order = Cores(2), []
 
     def take(name: str, count: int) -> None:
-        with cores.lent(count):
+        with cores.acquire(count):
             order.append(name)
 
-    with cores.lent(1):
+    with cores.acquire(1):
         threads = [threading.Thread(target=take, args=a) for a in (("all", 2), ("one", 1))]
         for thread in threads:
             thread.start()
@@ -195,19 +195,19 @@ def test_who_needs_many_cores_is_not_passed_over() -> None:
     assert order == ["all", "one"]
 
 
-def test_an_interrupt_gives_back_what_was_waited_for() -> None:
+def test_an_interrupt_releases_what_was_waited_for() -> None:
     code = """
 import signal, threading
 from tvm_ios_runtime.cores import Cores
 cores, main = Cores(2), threading.get_ident()
-with cores.lent(1):
+with cores.acquire(1):
     threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
     try:
-        with cores.lent(2):
+        with cores.acquire(2):
             print("not to be had")
     except KeyboardInterrupt:
         pass
-with cores.lent(2):
+with cores.acquire(2):
     print("all are free")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

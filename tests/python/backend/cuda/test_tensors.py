@@ -17,7 +17,7 @@ import tvm_ios
 from support.cuda.fake_driver import Emulated, plain
 from support.cuda.model import Driver
 from support.networks import assert_close, compile_plain, random_arguments, relax_module, run_vm
-from tvm_ios_runtime.streams import Turns
+from tvm_ios_runtime.streams import StreamLock
 
 
 def two_kernels(emit, x):
@@ -139,10 +139,10 @@ def test_a_stream_waits_until_those_on_another_have_ended(monkeypatch) -> None:
     followed: list[tuple[int, int]] = []
     functions = {"runtime.Device_StreamSyncFromTo": lambda _, a, b: followed.append((a, b))}
     monkeypatch.setattr(tvm_ffi, "get_global_func", functions.get)
-    turns, both, order = Turns(tvm_ffi.device("cuda", 0)), threading.Barrier(3), []
+    lock, both, order = StreamLock(tvm_ffi.device("cuda", 0)), threading.Barrier(3), []
 
     def run(stream: int) -> None:
-        with turns.on(stream):
+        with lock.on(stream):
             if stream == 0:
                 both.wait(timeout=10)
                 time.sleep(0.05)

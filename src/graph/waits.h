@@ -39,7 +39,7 @@ struct Wait {
 
 /*! \brief How the steps of a launch wait for each other. */
 struct WaitPlan {
-  /*! \brief Positions before which all workers meet at a barrier; each is the first of its level.
+  /*! \brief Positions before which all workers wait at a barrier; each is the first of its level.
    */
   std::vector<int64_t> barriers;
   /*! \brief By position and worker. */

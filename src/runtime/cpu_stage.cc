@@ -50,7 +50,7 @@ double TimeOnAll(int64_t workers) {
     enter(0, nullptr, &seconds);
   } else {
     const int tasks = static_cast<int>(seconds.size());
-    CheckLaunched(ParallelApi::Get().LaunchApart(enter, &seconds, tasks));
+    CheckLaunched(ParallelApi::Get().LaunchOnDistinctCores(enter, &seconds, tasks));
   }
   return *std::max_element(seconds.begin(), seconds.end());
 }
@@ -69,7 +69,7 @@ class CpuStage::Launch {
     for (size_t stage = 0, level = 0; stage < levels.size(); level += levels[stage++]) {
       if (levels[stage] > 0) ends_[level + levels[stage] - 1] = static_cast<int>(stage) + 1;
     }
-    moments_.resize(levels.size() + 1);
+    timestamps_.resize(levels.size() + 1);
     meters_.resize(stage_.num_tasks_);
     for (Meter& meter : meters_) meter.preempted.resize(levels.size());
     Run();
@@ -81,7 +81,7 @@ class CpuStage::Launch {
       ParallelGroupEnv alone{nullptr, 1};
       RunTask(0, &alone);
     } else {
-      CheckLaunched(api_->LaunchApart(Enter, this, stage_.num_tasks_));
+      CheckLaunched(api_->LaunchOnDistinctCores(Enter, this, stage_.num_tasks_));
     }
     if (error_) std::rethrow_exception(error_);
   }
@@ -105,31 +105,31 @@ class CpuStage::Launch {
   };
 
   /*!
-   * \brief Run one task. After an error no kernel is called any more, but all barriers are still
-   * met.
+   * \brief Run one task. After an error no kernel is called any more, but the task still waits at
+   * all barriers.
    */
   void RunTask(int task, ParallelGroupEnv* env) {
     if (!meters_.empty()) meters_[task].before = TimeArithmetic();
-    Meet(task, env);
+    Barrier(task, env);
     if (!meters_.empty()) {
       meters_[task].preemptions = NumPreemptions();
       meters_[task].last = Clock::now();
     }
-    if (task == 0 && !moments_.empty()) moments_[0] = Clock::now();
+    if (task == 0 && !timestamps_.empty()) timestamps_[0] = Clock::now();
     for (size_t level = 0; level < stage_.num_levels_; ++level) {
       for (size_t share = task; share < stage_.shares_.size(); share += env->num_task) {
         RunCalls(share, level);
       }
-      Meet(task, env);
+      Barrier(task, env);
       if (!ends_.empty() && ends_[level] > 0) EndStage(task, ends_[level]);
     }
     if (!meters_.empty()) meters_[task].after = TimeArithmetic();
   }
 
-  /*! \brief Note when a stage ended, and whether this task lost its core in it. */
+  /*! \brief Note when a stage ended, and whether this task was preempted in it. */
   void EndStage(int task, size_t stages) {
     const Clock::time_point now = Clock::now();
-    if (task == 0) moments_[stages] = now;
+    if (task == 0) timestamps_[stages] = now;
     Meter& meter = meters_[task];
     if (now - meter.last < kCheckEvery && stages < meter.preempted.size()) return;
     const int64_t preemptions = NumPreemptions();
@@ -143,9 +143,9 @@ class CpuStage::Launch {
 
   Times Collect(const std::vector<int32_t>& levels) const {
     Times times;
-    Clock::time_point begin = moments_[0];
+    Clock::time_point begin = timestamps_[0];
     for (size_t stage = 0; stage < levels.size(); ++stage) {
-      const Clock::time_point end = levels[stage] > 0 ? moments_[stage + 1] : begin;
+      const Clock::time_point end = levels[stage] > 0 ? timestamps_[stage + 1] : begin;
       times.stages.push_back(std::chrono::duration<double>(end - begin).count());
       begin = end;
     }
@@ -160,7 +160,7 @@ class CpuStage::Launch {
   }
 
   /*! \brief Wait for the other tasks. */
-  void Meet(int task, ParallelGroupEnv* env) {
+  void Barrier(int task, ParallelGroupEnv* env) {
     if (env->num_task > 1) api_->barrier(task, env);
   }
 
@@ -178,9 +178,9 @@ class CpuStage::Launch {
 
   const CpuStage& stage_;
   const ParallelApi* const api_;
-  std::vector<int> ends_;                   // by level: the stages that have ended after it, or 0
-  std::vector<Clock::time_point> moments_;  // before the first stage and after each, by task 0
-  std::vector<Meter> meters_;               // by task, if times were requested
+  std::vector<int> ends_;  // by level: the stages that have ended after it, or 0
+  std::vector<Clock::time_point> timestamps_;  // before the first stage and after each, by task 0
+  std::vector<Meter> meters_;                  // by task, if times were requested
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;  // written by the task that set failed_, read after the launch
 };

@@ -24,7 +24,7 @@ namespace tvm_ios {
  *
  * Row i of the program is (kernel, level, c_0, ..., c_workers): worker w calls the kernel on the
  * tiles [c_w, c_{w+1}), unless the range is empty. The rows of a level run in order on each worker,
- * without synchronisation. Between levels all workers meet at a barrier. A kernel must not be
+ * without synchronisation. Between levels all workers wait at a barrier. A kernel must not be
  * parallel itself.
  */
 class CpuStage {
@@ -51,7 +51,7 @@ class CpuStage {
     /*! \brief Seconds of TimeArithmetic on the slowest worker, before and after the run. */
     double speed_before{0};
     double speed_after{0};
-    /*! \brief Seconds of each stage; negative if a worker lost its core meanwhile. */
+    /*! \brief Seconds of each stage; negative if a worker was preempted meanwhile. */
     std::vector<double> stages;
   };
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "runtime/arguments.h"
-#include "runtime/separation.h"
+#include "runtime/core_claims.h"
 
 namespace tvm_ios {
 namespace {
@@ -36,18 +36,18 @@ Function Find(void* library, const char* name) {
   return reinterpret_cast<Function>(symbol);
 }
 
-/*! \brief A launch whose tasks separate before they start. */
-struct ApartLaunch {
+/*! \brief A launch whose tasks claim distinct cores before they start. */
+struct DistinctLaunch {
   ParallelApi::Task task;
   void* data;
-  TakenCores cores;
+  CoreClaims claims;
 
   static int Enter(int number, ParallelGroupEnv* env, void* self) {
-    auto* launch = static_cast<ApartLaunch*>(self);
+    auto* launch = static_cast<DistinctLaunch*>(self);
     if (number == 0) {
       std::this_thread::yield();  // a worker that waits for this core can leave it
     } else {
-      launch->cores.Separate();
+      launch->claims.ClaimDistinct();
     }
     return launch->task(number, env, launch->data);
   }
@@ -73,10 +73,10 @@ const ParallelApi& ParallelApi::Get() {
   return api;
 }
 
-int ParallelApi::LaunchApart(Task task, void* data, int num_task) const {
-  ApartLaunch apart{task, data, {}};
-  apart.cores.Take();
-  return launch(ApartLaunch::Enter, &apart, num_task);
+int ParallelApi::LaunchOnDistinctCores(Task task, void* data, int num_task) const {
+  DistinctLaunch distinct{task, data, {}};
+  distinct.claims.Claim();
+  return launch(DistinctLaunch::Enter, &distinct, num_task);
 }
 
 }  // namespace tvm_ios

@@ -38,7 +38,7 @@ struct ParallelApi {
   static const ParallelApi& Get();
 
   /*! \brief Launch tasks that start on different cores; return 0, or another number on failure. */
-  int LaunchApart(Task task, void* data, int num_task) const;
+  int LaunchOnDistinctCores(Task task, void* data, int num_task) const;
 };
 
 }  // namespace tvm_ios

@@ -27,7 +27,7 @@ double TimeArithmetic();
  */
 double TimeCopy();
 
-/*! \brief How often the calling thread lost its core to another one; 0 where that is not known. */
+/*! \brief How often the calling thread was preempted; 0 where that is not known. */
 int64_t NumPreemptions();
 
 }  // namespace tvm_ios

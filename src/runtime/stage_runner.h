@@ -53,7 +53,7 @@ class StageRunner {
    * \param workers At least one.
    * \param repeat At least one.
    * \return Seconds: of a copy before and after all runs, and for each run of arithmetic before and
-   *  after it, and of each stage. The seconds of a stage are negative if a worker lost its core in
+   *  after it, and of each stage. The seconds of a stage are negative if a worker was preempted in
    * it.
    */
   std::vector<double> Time(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& stages,

@@ -15,7 +15,7 @@ namespace {
 constexpr double kMicroseconds = 1e6;
 constexpr double kMaxSeconds = 1e8;
 
-void Blow(int /*signal*/) { _exit(0); }
+void ExitOnSignal(int /*signal*/) { _exit(0); }
 
 void SetTimer(double seconds) {
   itimerval timer{};
@@ -32,7 +32,7 @@ Watchdog::Watchdog(double seconds) {
       << "the time limit must be above 0 and at most " << kMaxSeconds << " seconds, got "
       << seconds;
   struct sigaction action{};
-  action.sa_handler = Blow;
+  action.sa_handler = ExitOnSignal;
   sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
   SetTimer(seconds);

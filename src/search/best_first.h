@@ -9,7 +9,7 @@
  * least total of each size, so that every round ends with schedules. No schedule costs less than
  * the least total of the states that were not expanded completely.
  *
- * Where a price lies below the floors of its operators, floors are lowered and the search begins
+ * Where a price lies below the floors of its operators, floors are reduced and the search begins
  * anew; see PriceTable.
  */
 #ifndef TVM_IOS_SEARCH_BEST_FIRST_H_
@@ -45,8 +45,8 @@ struct SearchBudget {
 /*!
  * \brief A search that is repeated as prices change, and that pauses where it needs new ones.
  *
- * Candidates keep their numbers, in the order in which they were first met. The result depends only
- * on the arguments of all calls, unless time or memory ends the search.
+ * Candidates keep their numbers, in the order in which they were first interned. The result depends
+ * only on the arguments of all calls, unless time or memory ends the search.
  */
 class BestFirst {
  public:

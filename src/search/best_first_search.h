@@ -82,14 +82,14 @@ class BestFirstOfWidth final : public BestFirst {
     deadline_.emplace(budget_.seconds);
     memory_.emplace();
     upper_ = kInfinity;
-    stages_.clear();
+    incumbent_.clear();
     pass_ = 0;
     stopped_ = false;
-    for (const Bits& ops : merged_) prices_.Meet(ops, Strategy::kMerge);
+    for (const Bits& ops : merged_) prices_.Intern(ops, Strategy::kMerge);
     const size_t groups = std::min<size_t>(options_.pruning.max_num_groups, dag_.num_ops());
-    first_ = {Met(SequentialSchedule(dag_)),
-              Met(GreedySchedule(dag_, static_cast<int64_t>(groups)))};
-    if (!known.empty()) first_.push_back(Met(known));
+    first_ = {InternStages(SequentialSchedule(dag_)),
+              InternStages(GreedySchedule(dag_, static_cast<int64_t>(groups)))};
+    if (!known.empty()) first_.push_back(InternStages(known));
     FindAllowed(priced_only);
   }
 
@@ -103,7 +103,7 @@ class BestFirstOfWidth final : public BestFirst {
     if (NeedsPrices()) return false;
     interrupt_ = interrupt;
     if (pass_ == 0) {
-      for (std::vector<uint32_t>& stages : first_) Keep(std::move(stages));
+      for (std::vector<uint32_t>& stages : first_) UpdateIncumbent(std::move(stages));
       BeginPass();
     }
     do {
@@ -122,7 +122,7 @@ class BestFirstOfWidth final : public BestFirst {
     const double bound = LowerBound();
     SearchResult result{Output(), upper_, static_cast<int64_t>(states_.size()),
                         static_cast<int64_t>(num_transitions_),
-                        static_cast<int64_t>(prices_.num_met())};
+                        static_cast<int64_t>(prices_.num_interned())};
     return {std::move(result), std::min(bound, upper_), bound >= upper_};
   }
 
@@ -156,21 +156,22 @@ class BestFirstOfWidth final : public BestFirst {
 
   bool NeedsPrices() const { return prices_.num_priced() < prices_.size(); }
 
-  /*! \brief Return the stages of a schedule by number. */
-  std::vector<uint32_t> Met(const Schedule& schedule) {
+  /*! \brief Intern the stages of a schedule and return their numbers. */
+  std::vector<uint32_t> InternStages(const Schedule& schedule) {
     std::vector<uint32_t> stages;
     for (const Candidate& stage : schedule) {
-      stages.push_back(prices_.Meet(Bits::Of(graph_.num_ops, stage.ops), stage.strategy));
+      stages.push_back(prices_.Intern(Bits::Of(graph_.num_ops, stage.ops), stage.strategy));
     }
     return stages;
   }
 
-  void Keep(std::vector<uint32_t> stages) {
+  /*! \brief Keep a complete schedule if it is the best so far. */
+  void UpdateIncumbent(std::vector<uint32_t> stages) {
     double total = 0;
     for (uint32_t stage : stages) total += prices_[stage];
     if (total >= upper_) return;
     upper_ = total;
-    stages_ = std::move(stages);
+    incumbent_ = std::move(stages);
   }
 
   /*! \brief Find the stages that the search is restricted to; none if it is not. */
@@ -209,7 +210,7 @@ class BestFirstOfWidth final : public BestFirst {
       if (progress_ && !stopped_) {
         progress_ = false;
         size_ = graph_.num_ops;
-      } else if (pass_ < kPasses && Lowered() > 0) {
+      } else if (pass_ < kPasses && FloorReduction() > 0) {
         BeginPass();
       } else {
         return false;
@@ -217,8 +218,8 @@ class BestFirstOfWidth final : public BestFirst {
     }
   }
 
-  /*! \brief Return by how much prices have lowered the floors since this pass began. */
-  double Lowered() const {
+  /*! \brief Return by how much prices have reduced the floors since this pass began. */
+  double FloorReduction() const {
     return std::max(0.0, root_floor_ - prices_.Floor(Bits::Full(graph_.num_ops)));
   }
 
@@ -258,7 +259,8 @@ class BestFirstOfWidth final : public BestFirst {
     const Bits& remaining = states_[state];
     const auto add = [&](const Bits& ops, Strategy strategy) {
       Count();
-      const std::optional<uint32_t> candidate = prices_.Meet(ops, strategy, budget_.max_candidates);
+      const std::optional<uint32_t> candidate =
+          prices_.Intern(ops, strategy, budget_.max_candidates);
       if (candidate) transitions_.push_back({state, *candidate});
       complete = complete && candidate.has_value();
     };
@@ -303,7 +305,7 @@ class BestFirstOfWidth final : public BestFirst {
     const Bits& ops = prices_.candidate(transition.candidate).ops;
     const Bits rest = states_[transition.from] - ops;
     if (rest.Empty()) {
-      Keep(Trace(transition));
+      UpdateIncumbent(Trace(transition));
     } else if (cost + (floor - prices_.Floor(ops)) < upper_) {  // quicker than that of the rest
       Reach(rest, {cost, transition.from, transition.candidate, 0, true});
     }
@@ -343,8 +345,8 @@ class BestFirstOfWidth final : public BestFirst {
 
   /*! \brief Return a lower bound for all schedules, from the states that may have others. */
   double LowerBound() const {
-    // What was not followed cost as much as the best schedule by the floors of that time.
-    double bound = upper_ - Lowered();
+    // What was not followed cost as much as the incumbent by the floors of that time.
+    double bound = upper_ - FloorReduction();
     for (uint32_t state = 0; state < states_.size(); ++state) {
       if (info_[state].is_open) bound = std::min(bound, Total(state));
     }
@@ -353,7 +355,7 @@ class BestFirstOfWidth final : public BestFirst {
 
   Schedule Output() const {
     Schedule schedule;
-    for (uint32_t id : stages_) {
+    for (uint32_t id : incumbent_) {
       const auto& [ops, strategy] = prices_.candidate(id);
       schedule.push_back({{ops.begin(), ops.end()}, strategy});
     }
@@ -387,8 +389,8 @@ class BestFirstOfWidth final : public BestFirst {
   bool progress_{false};                            // whether this round has expanded any
   bool stopped_{false};
 
-  double upper_{kInfinity};  // the best schedule's cost
-  std::vector<uint32_t> stages_;
+  double upper_{kInfinity};          // the incumbent's cost
+  std::vector<uint32_t> incumbent_;  // the stages of the best complete schedule so far
 };
 
 }  // namespace tvm_ios

@@ -61,11 +61,11 @@ class BoundedSearch {
     Pruning beam = options_.pruning;
     beam.max_group_size = std::min(beam.max_group_size, kBeamGroupSize);
     beam.max_num_groups = std::min(beam.max_num_groups, kBeamGroups);
-    Take(SequentialSchedule(dag_));
-    Take(GreedySchedule(dag_, static_cast<int64_t>(options_.pruning.max_num_groups)));
+    UpdateIncumbent(SequentialSchedule(dag_));
+    UpdateIncumbent(GreedySchedule(dag_, static_cast<int64_t>(options_.pruning.max_num_groups)));
     Pass(beam, kBeamWidth);
     const double open = Pass(options_.pruning, std::numeric_limits<size_t>::max());
-    SearchResult result{schedule_, upper_, num_expanded_, num_priced_, num_priced_};
+    SearchResult result{incumbent_, upper_, num_expanded_, num_priced_, num_priced_};
     return {std::move(result), std::min(open, upper_), open >= upper_};
   }
 
@@ -92,12 +92,12 @@ class BoundedSearch {
   };
 
   /*! \brief Keep a schedule if it is the best so far. */
-  void Take(Schedule schedule) {
+  void UpdateIncumbent(Schedule schedule) {
     double cost = 0;
     for (const auto& [ops, strategy] : schedule) cost += StageCost(dag_, model_, ops, strategy);
     if (cost >= upper_) return;
     upper_ = cost;
-    schedule_ = std::move(schedule);
+    incumbent_ = std::move(schedule);
   }
 
   /*!
@@ -260,8 +260,8 @@ class BoundedSearch {
   }
 
   /*!
-   * \brief Add a transition by a stage if it may be part of a schedule better than the best one
-   * known.
+   * \brief Add a transition by a stage if it may be part of a schedule better than the
+   * incumbent.
    */
   void Consider(uint32_t state, const State& from, const Bits& remaining, const Bits& ops,
                 Strategy strategy, double cost, double least_work, Place* place) {
@@ -277,7 +277,7 @@ class BoundedSearch {
 
   [[gnu::cold]] void Finish(double total, uint32_t state, const Bits& ops, Strategy strategy) {
     upper_ = total;
-    schedule_ = Trace(state, ops, strategy);
+    incumbent_ = Trace(state, ops, strategy);
   }
 
   void Reach(const Bits& remaining, const State& state, Place place) {
@@ -367,8 +367,8 @@ class BoundedSearch {
   Bits component_;
   std::vector<Frame> stack_;
 
-  double upper_{kInfinity};  // the best schedule's cost
-  Schedule schedule_;
+  double upper_{kInfinity};  // the incumbent's cost
+  Schedule incumbent_;       // the best complete schedule so far
   bool stopped_{false};
   int64_t num_expanded_{0}, num_priced_{0};
 };

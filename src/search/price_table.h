@@ -20,13 +20,13 @@
 namespace tvm_ios {
 
 /*!
- * \brief The prices of the candidates that searches of one graph have met, and a floor for each
- * operator.
+ * \brief The prices of the candidates that searches of one graph have interned, and a floor for
+ * each operator.
  *
  * Candidates keep their numbers from one search to the next, each of which has prices of its own.
  *
  * A stage costs at least the sum of its operators' floors. Where the price of a merged stage is
- * lower, the floors of its operators are lowered in proportion. Where that of another stage is
+ * lower, the floors of its operators are reduced in proportion. Where that of another stage is
  * lower, all floors are: stages of unknown price may be as good as the best one that is known.
  */
 template <typename Bits>
@@ -37,7 +37,7 @@ class PriceTable {
       : given_floors_(std::move(floors)), floors_(given_floors_), expected_(given_floors_) {}
 
   /*!
-   * \brief Begin a search that has met no candidate.
+   * \brief Begin a search that has interned no candidate.
    * \param seconds The prices of the first candidates. Those of the others are asked for.
    * \throw CostError for more prices than candidates, or negative or NaN ones.
    */
@@ -46,8 +46,8 @@ class PriceTable {
     floors_ = expected_ = given_floors_;
     scale_ = 1;
     seconds_.clear();
-    met_.assign(candidates_.size(), false);
-    num_met_ = 0;
+    interned_.assign(candidates_.size(), false);
+    num_interned_ = 0;
     Price(seconds);
   }
 
@@ -57,28 +57,28 @@ class PriceTable {
   /*! \brief Return the number of candidates that have a price. */
   size_t num_priced() const { return seconds_.size(); }
 
-  /*! \brief Return the number of candidates that this search has met. */
-  size_t num_met() const { return num_met_; }
+  /*! \brief Return the number of candidates that this search has interned. */
+  size_t num_interned() const { return num_interned_; }
 
   const SetCandidate<Bits>& candidate(uint32_t id) const { return candidates_[id]; }
 
   /*!
-   * \brief Return the number of a candidate, which this search has then met; nothing if it is new
-   * to a search that has met enough.
+   * \brief Intern a candidate in this search and return its number; nothing if it would be one more
+   * than the limit of this search.
    */
-  std::optional<uint32_t> Meet(const Bits& ops, Strategy strategy, size_t enough) {
+  std::optional<uint32_t> Intern(const Bits& ops, Strategy strategy, size_t limit) {
     const std::optional<uint32_t> id = candidates_.Find({ops, strategy});
-    if (id && met_[*id]) return id;
-    if (num_met_ >= enough) return std::nullopt;
-    return Meet(ops, strategy);
+    if (id && interned_[*id]) return id;
+    if (num_interned_ >= limit) return std::nullopt;
+    return Intern(ops, strategy);
   }
-  uint32_t Meet(const Bits& ops, Strategy strategy) {
+  uint32_t Intern(const Bits& ops, Strategy strategy) {
     const auto [id, is_new] = candidates_.Intern({ops, strategy});
-    if (is_new) met_.push_back(false);
-    if (met_[id]) return id;
-    met_[id] = true;
-    ++num_met_;
-    if (id < seconds_.size()) LowerFloors(candidates_[id], seconds_[id]);
+    if (is_new) interned_.push_back(false);
+    if (interned_[id]) return id;
+    interned_[id] = true;
+    ++num_interned_;
+    if (id < seconds_.size()) ReduceFloors(candidates_[id], seconds_[id]);
     return id;
   }
 
@@ -97,8 +97,8 @@ class PriceTable {
     for (double price : seconds) {
       const SetCandidate<Bits>& candidate = candidates_[seconds_.size()];
       CheckLatency(candidate, price);
-      LowerExpected(candidate, price);
-      if (met_[seconds_.size()]) LowerFloors(candidate, price);
+      ReduceExpected(candidate, price);
+      if (interned_[seconds_.size()]) ReduceFloors(candidate, price);
       seconds_.push_back(price);
     }
   }
@@ -127,14 +127,14 @@ class PriceTable {
     return seconds >= sum ? 1.0 : seconds / sum * (1 - 1e-12);
   }
 
-  /*! \brief Lower what operators are expected to cost, by any price that is known. */
-  void LowerExpected(const SetCandidate<Bits>& candidate, double seconds) {
+  /*! \brief Reduce what operators are expected to cost, by any price that is known. */
+  void ReduceExpected(const SetCandidate<Bits>& candidate, double seconds) {
     const double share = Share(seconds, Sum(expected_, candidate.ops));
     for (int op : candidate.ops) expected_[op] *= share;
   }
 
-  /*! \brief Lower the floors, by the price of a stage that this search has met. */
-  void LowerFloors(const SetCandidate<Bits>& candidate, double seconds) {
+  /*! \brief Reduce the floors, by the price of a stage that this search has interned. */
+  void ReduceFloors(const SetCandidate<Bits>& candidate, double seconds) {
     const double share = Share(seconds, Sum(floors_, candidate.ops));
     if (candidate.strategy != Strategy::kMerge) {
       scale_ = std::min(scale_, share);
@@ -145,12 +145,12 @@ class PriceTable {
 
   std::vector<double> given_floors_;  // by operator
   std::vector<double> floors_;        // the same, to be scaled
-  std::vector<double> expected_;      // the same, lowered one by one
+  std::vector<double> expected_;      // the same, reduced one by one
   double scale_{1};
   InternTable<SetCandidate<Bits>> candidates_;
   std::vector<double> seconds_;  // by candidate
-  std::vector<bool> met_;        // by candidate, in this search
-  size_t num_met_{0};
+  std::vector<bool> interned_;   // by candidate, in this search
+  size_t num_interned_{0};
 };
 
 }  // namespace tvm_ios

@@ -39,9 +39,9 @@ class Captured {
 };
 
 /*! \brief Lets a number of threads go on together. */
-class Meeting {
+class Barrier {
  public:
-  explicit Meeting(int size) : size_(size) {}
+  explicit Barrier(int size) : size_(size) {}
   void Wait() {
     std::unique_lock<std::mutex> lock(mutex_);
     const int round = round_;
@@ -137,17 +137,17 @@ std::map<std::string, std::set<std::string>> StreamsOfThreads() {
 
 TEST_F(CudaCaptureTest, ThreadsCaptureAtTheSameTime) {
   constexpr int kThreads = 4;
-  Meeting meeting(kThreads);
+  Barrier barrier(kThreads);
   std::vector<std::thread> threads;
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&] {
       const auto stage = TwoChains();
       stage->Run();
       for (int round = 0; round < 5; ++round) {
-        meeting.Wait();  // no one runs on the default stream while others capture
+        barrier.Wait();  // no one runs on the default stream while others capture
         Captured captured(kCaptureThreadLocal);
         stage->Run();
-        meeting.Wait();  // all captures are open
+        barrier.Wait();  // all captures are open
         stage->Run();
         EXPECT_NE(captured.End(), nullptr);
       }

@@ -138,7 +138,7 @@ TEST_F(StageRunnerTest, AStageInWhichAWorkerIsPreemptedHasANegativeTime) {
   EXPECT_LT(seconds.back(), 0.0);
 }
 
-TEST_F(StageRunnerTest, NothingOutsideOfAMemoryIsTouched) {
+TEST_F(StageRunnerTest, NothingOutsideOfAMemoryIsAccessed) {
   const int64_t last = kElements * sizeof(float);
   for (int64_t offset : {last + 1, int64_t{-1}, int64_t{1} << 40, INT64_MAX, INT64_MIN}) {
     EXPECT_THROW(Time(Call(offset), 1), ffi::Error);

@@ -20,7 +20,7 @@ _COMPOSITIONS = "rewrite/test_compositions.py"
 _PAIRED = "backend/cpu/kernels/test_paired.py"
 _HALF = "backend/cpu/test_half_precision.py"
 _TIMELINE = "backend/cpu/measure/test_timeline.py"
-_SEPARATION = "backend/cpu/code/test_separation.py::test_a_task_leaves_a_taken_core"
+_CORE_CLAIMS = "backend/cpu/code/test_core_claims.py::test_a_task_leaves_a_claimed_core"
 _WINOGRAD = "backend/cpu/kernels/winograd/test_winograd.py"
 _IMAGE = "backend/cpu/kernels/winograd/test_image.py"
 _DEPTH_FIRST = "backend/cpu/stage/test_depth_first.py"
@@ -174,18 +174,18 @@ MUTANTS = (
         ("schedule/test_timeline.py::test_row_strips_are_in_it_one_by_one",),
     ),
     Mutant(
-        "a task stays on a core that another one has taken",
-        f"{_CODE}/separation.py",
+        "a task stays on a core that another one has claimed",
+        f"{_CODE}/core_claims.py",
         "%again = icmp ne i8 %marked, 0",
         "%again = icmp eq i8 %marked, 0",
-        (_SEPARATION,),
+        (_CORE_CLAIMS,),
     ),
     Mutant(
-        "a task may move to a core that is taken",
-        f"{_CODE}/separation.py",
+        "a task may move to a core that is claimed",
+        f"{_CODE}/core_claims.py",
         "store i{8 * _BYTES} %left, ptr %free",
         "store i{8 * _BYTES} %may, ptr %free",
-        (_SEPARATION,),
+        (_CORE_CLAIMS,),
     ),
     Mutant(
         "spilled vectors are not aligned",

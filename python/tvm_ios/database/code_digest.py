@@ -36,6 +36,7 @@ _TIMED = (
 # see measure/learned/layout.py.
 _UNTIMED = (
     "tvm_ios/backend/cpu/code/constants.py",
+    "tvm_ios/backend/cpu/code/core_claims.py",
     "tvm_ios/backend/cpu/code/cpu_check.py",
     "tvm_ios/backend/cpu/code/driver.py",
     "tvm_ios/backend/cpu/code/elf.py",
@@ -44,7 +45,6 @@ _UNTIMED = (
     "tvm_ios/backend/cpu/code/network.py",
     "tvm_ios/backend/cpu/code/progress.py",
     "tvm_ios/backend/cpu/code/recorder.py",
-    "tvm_ios/backend/cpu/code/separation.py",
     "tvm_ios/backend/cpu/code/thread_pool.py",
     "tvm_ios/backend/cpu/code/wait_check.py",
     "tvm_ios/backend/cpu/code/waits.py",

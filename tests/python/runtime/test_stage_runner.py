@@ -113,7 +113,7 @@ class Bench:
     ) -> np.ndarray:
         """Run a stage of calls, each a kernel and its tensors; returns the seconds of each run.
 
-        They are negative if a worker lost its core.
+        They are negative if a worker was preempted.
         """
         numbers = [
             n for name, *at in calls for n in (self._kernels[name], *np.kron(at, [1, 0]).tolist())

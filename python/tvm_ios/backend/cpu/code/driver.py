@@ -20,13 +20,13 @@ from ..isa import amx
 from ..kernels.kernel import Kernel
 from ..stage.plan import Step, StripShare
 from .constants import Constants
+from .core_claims import CoreClaims
 from .cpu_check import checked_cpu
 from .functions import KernelFunctions
 from .prefetch_target import Reading, following_place
 from .progress import Progress
 from .recorder import Recorder
 from .region import Place, Region
-from .separation import Separation
 from .wait_check import WaitCheck, check_tables, checks
 from .waits import positions, waits_of
 
@@ -105,7 +105,7 @@ class _Driver:
         self.workers = region.stages[0].plan.workers
         self.launched = positions(region.stages)
         self.plan = waits_of(synchronization, self.launched, region, kernels, self.workers)
-        self.separation = Separation(target)
+        self.core_claims = CoreClaims(target)
         self.progress = Progress(name, self.plan, len(self.launched), self.workers, target)
         self.check: WaitCheck | None = None
         self.recorder: Recorder | None = None
@@ -127,7 +127,7 @@ class _Driver:
             return
         zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
         with (
-            self.separation.before_launch(),
+            self.core_claims.before_launch(),
             self.progress.before_launch(),
             self.check.launch() if self.check else nullcontext(),
             T.attr(zero, "pragma_parallel_launch_point", one),
@@ -135,7 +135,7 @@ class _Driver:
             for level, numbers in groupby(range(len(self.launched)), self._level):
                 with self._loop(level) as worker:
                     if level == 0:
-                        self.separation.at_start(worker)
+                        self.core_claims.at_start(worker)
                     for number in numbers:
                         self._emit_position(number, worker)
 

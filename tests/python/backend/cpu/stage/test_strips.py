@@ -244,7 +244,7 @@ def test_strips_are_measured() -> None:
     )
     (turn,) = turns
     assert turn.seconds.shape == (3, 1)
-    assert (turn.seconds != 0).all()  # negative where a worker lost its core
+    assert (turn.seconds != 0).all()  # negative where a worker was preempted
 
 
 @st.composite

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/separation.h"
+#include "runtime/core_claims.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -33,42 +33,42 @@ void InThread(Work work) {
   std::thread(work).join();
 }
 
-TEST(Separation, ACoreIsTakenOnce) {
+TEST(CoreClaims, ACoreIsClaimedOnce) {
   InThread([] {
     const int core = Allowed().front();
     Allow({core});
-    TakenCores cores;
-    EXPECT_FALSE(cores.taken(core));
-    EXPECT_FALSE(cores.Take());
-    EXPECT_TRUE(cores.taken(core));
-    EXPECT_TRUE(cores.Take());
+    CoreClaims claims;
+    EXPECT_FALSE(claims.claimed(core));
+    EXPECT_FALSE(claims.Claim());
+    EXPECT_TRUE(claims.claimed(core));
+    EXPECT_TRUE(claims.Claim());
   });
 }
 
-TEST(Separation, ATaskOnATakenCoreMoves) {
+TEST(CoreClaims, ATaskOnAClaimedCoreMoves) {
   const std::vector<int> all = Allowed();
   if (all.size() < 2) GTEST_SKIP() << "takes two cores";
   InThread([&all] {
     const std::vector<int> two{all[0], all[1]};
-    TakenCores cores;
+    CoreClaims claims;
     Allow({two[0]});
-    cores.Take();
+    claims.Claim();
     Allow(two);
-    cores.Separate();
-    EXPECT_TRUE(cores.taken(two[1]));
+    claims.ClaimDistinct();
+    EXPECT_TRUE(claims.claimed(two[1]));
     EXPECT_EQ(Allowed(), two) << "it may return";
   });
 }
 
-TEST(Separation, ATaskWithoutAFreeCoreStays) {
+TEST(CoreClaims, ATaskWithoutAFreeCoreStays) {
   InThread([] {
     const int core = Allowed().front();
     Allow({core});
-    TakenCores cores;
-    cores.Take();
-    cores.Separate();
+    CoreClaims claims;
+    claims.Claim();
+    claims.ClaimDistinct();
     EXPECT_EQ(Allowed(), std::vector<int>{core});
-    for (int other = 0; other < 64; ++other) EXPECT_EQ(cores.taken(other), other == core);
+    for (int other = 0; other < 64; ++other) EXPECT_EQ(claims.claimed(other), other == core);
   });
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Separation of the tasks of a launch: no two start on the same core if there are enough."""
+"""Claims of cores by the tasks of a launch: no two start on the same core if there are enough."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import tvm
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from tvm_ios.backend.cpu.code.core_claims import CoreClaims
 from tvm_ios.backend.cpu.code.functions import build_functions
-from tvm_ios.backend.cpu.code.separation import Separation
 from tvm_ios.target import resolve
 
 CORES = sorted(os.sched_getaffinity(0))
@@ -25,13 +25,13 @@ def build(tasks: int, target: tvm.target.Target) -> tvm.runtime.Module:
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("cores")
         cores = T.arg("cores", T.buffer((tasks,), "int32", layout=None))
-        separation = Separation(target)
+        claims = CoreClaims(target)
         T.buffer_store(cores, T.call_extern("int32", "sched_getcpu"), [0])
-        with separation.before_launch():
+        with claims.before_launch():
             for task in range(1, tasks):
-                separation.at_start(tvm.tirx.const(task, "int32"))
+                claims.at_start(tvm.tirx.const(task, "int32"))
                 T.buffer_store(cores, T.call_extern("int32", "sched_getcpu"), [task])
-            separation.at_start(tvm.tirx.const(0, "int32"))  # last: it may change its core
+            claims.at_start(tvm.tirx.const(0, "int32"))  # last: it may change its core
     return build_functions({"cores": builder.get()}, target).mod
 
 
@@ -58,7 +58,7 @@ def in_thread(work: Callable[[], set[int]]) -> set[int]:
 
 
 @pytest.mark.skipif(len(CORES) < 2, reason="takes two cores")
-def test_a_task_leaves_a_taken_core() -> None:
+def test_a_task_leaves_a_claimed_core() -> None:
     (caller, worker), affinity = starts(2, CORES[:2])
     assert {caller, worker} == set(CORES[:2])
     assert affinity == set(CORES[:2])
@@ -73,8 +73,8 @@ def test_other_systems_are_left_alone() -> None:
     target = tvm.target.Target({"kind": "llvm", "mtriple": "arm64-apple-macos"})
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("nothing")
-        separation = Separation(target)
-        with separation.before_launch():
-            separation.at_start(tvm.tirx.const(1, "int32"))
+        claims = CoreClaims(target)
+        with claims.before_launch():
+            claims.at_start(tvm.tirx.const(1, "int32"))
             T.evaluate(tvm.tirx.const(0, "int32"))
     assert "call_extern" not in builder.get().script()

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Separation of the tasks of a launch, so that no two of them start on the same core.
+"""Claims of cores by the tasks of a launch, so that no two tasks start on the same core.
 
 Linux may wake a worker that slept between two calls on the core of its caller, although another
 core is idle, and moves it only after milliseconds. Binding workers to cores would avoid this, but a
-bound worker cannot leave a core that another program uses. The tasks therefore separate when they
-start: a task that finds its core taken by another one moves to a free core, and may run on all of
-its cores again from then on. The caller gives a worker that waits for its core the chance to leave.
+bound worker cannot leave a core that another program uses. The tasks therefore claim cores when
+they start: a task that finds its core claimed by another one moves to a free core, and may run on
+all of its cores again from then on. The caller gives a worker that waits for its core the chance to
+leave.
 
 The code is LLVM IR, which is compiled into the library, so that it needs nothing but TVM's runtime.
-:file:`src/runtime/separation.h` is the same for stages that are timed.
+:file:`src/runtime/core_claims.h` is the same for stages that are timed.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from tvm.tirx.script import builder as T
 from ....ops.tir_function import ON_STACK
 
 _BYTES = 128  # of glibc's and musl's cpu_set_t
-_TAKE, _SEPARATE = "tvm_ios_take_core", "tvm_ios_separate"
+_CLAIM, _CLAIM_DISTINCT = "tvm_ios_claim_core", "tvm_ios_claim_distinct_core"
 
 
-class Separation:
-    """Emits the separation of one launch; nothing on systems other than Linux.
+class CoreClaims:
+    """Emits the claims of cores of one launch; nothing on systems other than Linux.
 
     Parameters
     ----------
@@ -38,28 +39,28 @@ class Separation:
     """
 
     def __init__(self, target: tvm.target.Target) -> None:
-        self._taken: Any = None
+        self._claimed: Any = None
         self._needed = _is_linux(target)
 
     @contextmanager
     def before_launch(self) -> Iterator[None]:
-        """Emit what the caller does before the launch emitted inside: it takes its core."""
+        """Emit what the caller does before the launch emitted inside: it claims its core."""
         if not self._needed:
             yield
             return
-        self._taken = T.alloc_buffer(
+        self._claimed = T.alloc_buffer(
             (_BYTES,), "int8", scope="local", layout=None, annotations=ON_STACK
         )
         with T.serial(_BYTES) as i:
-            T.buffer_store(self._taken, tirx.const(0, "int8"), [i])
+            T.buffer_store(self._claimed, tirx.const(0, "int8"), [i])
         with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(_SOURCE)):
-            T.evaluate(T.call_extern("int32", _TAKE, self._taken.data))
+            T.evaluate(T.call_extern("int32", _CLAIM, self._claimed.data))
             yield
 
     def at_start(self, worker: Any) -> None:
         """Emit what each task of the launch does first."""
         if self._needed:
-            T.evaluate(T.call_extern("int32", _SEPARATE, self._taken.data, worker))
+            T.evaluate(T.call_extern("int32", _CLAIM_DISTINCT, self._claimed.data, worker))
 
 
 def _is_linux(target: tvm.target.Target) -> bool:
@@ -73,14 +74,14 @@ declare i32 @sched_yield()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
 
-; Mark the core of this thread as taken. Return whether another task had taken it.
-define internal i32 @{_TAKE}(ptr %taken) {{
+; Claim the core of this thread. Return whether another task had claimed it.
+define internal i32 @{_CLAIM}(ptr %claimed) {{
   %core = call i32 @sched_getcpu()
   %known = icmp ult i32 %core, {8 * _BYTES}
   br i1 %known, label %mark, label %unknown
 mark:
   %byte = lshr i32 %core, 3
-  %place = getelementptr i8, ptr %taken, i32 %byte
+  %place = getelementptr i8, ptr %claimed, i32 %byte
   %number = and i32 %core, 7
   %shifted = shl i32 1, %number
   %bit = trunc i32 %shifted to i8
@@ -93,7 +94,7 @@ unknown:
   ret i32 0
 }}
 
-define internal i32 @{_SEPARATE}(ptr %taken, i32 %task) {{
+define internal i32 @{_CLAIM_DISTINCT}(ptr %claimed, i32 %task) {{
   %allowed = alloca i{8 * _BYTES}, align 16
   %free = alloca i{8 * _BYTES}, align 16
   %caller = icmp eq i32 %task, 0
@@ -102,7 +103,7 @@ yield:
   call i32 @sched_yield()
   br label %done
 look:
-  %shared = call i32 @{_TAKE}(ptr %taken)
+  %shared = call i32 @{_CLAIM}(ptr %claimed)
   %alone = icmp eq i32 %shared, 0
   br i1 %alone, label %done, label %ask
 ask:
@@ -111,7 +112,7 @@ ask:
   br i1 %unknown, label %done, label %choose
 choose:
   %may = load i{8 * _BYTES}, ptr %allowed, align 16
-  %used = load i{8 * _BYTES}, ptr %taken, align 1
+  %used = load i{8 * _BYTES}, ptr %claimed, align 1
   %others = xor i{8 * _BYTES} %used, -1
   %left = and i{8 * _BYTES} %may, %others
   %full = icmp eq i{8 * _BYTES} %left, 0
@@ -119,7 +120,7 @@ choose:
 move:
   store i{8 * _BYTES} %left, ptr %free, align 16
   call i32 @sched_setaffinity(i32 0, i64 {_BYTES}, ptr %free)
-  call i32 @{_TAKE}(ptr %taken)
+  call i32 @{_CLAIM}(ptr %claimed)
   call i32 @sched_setaffinity(i32 0, i64 {_BYTES}, ptr %allowed)
   br label %done
 done:

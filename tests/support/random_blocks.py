@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from tvm_ios.graph.dag import Candidate, Dag
+from tvm_ios.schedule.pruning import PruningLimits
 from tvm_ios.search.block import Block
 from tvm_ios.search.cost_model import BestThrough, Promising, nothing
 
@@ -25,7 +26,7 @@ def block_of(dag: Dag, operators: Sequence[int]) -> Block:
     """Some operators of a graph, of which none is replaced."""
     place = {op: i for i, op in enumerate(operators)}
     edges = [(place[u], place[v]) for u, v in dag.edges if u in place and v in place]
-    return Block(operators, Dag(len(operators), edges), [-1] * len(operators), [], 3, 8)
+    return Block(operators, Dag(len(operators), edges), [-1] * len(operators), [], PruningLimits())
 
 
 def price(candidate: Candidate) -> float:

@@ -25,6 +25,7 @@ from tvm_ffi.registry import list_global_func_names
 
 from tvm_ios.errors import TvmIosError
 from tvm_ios.graph.dag import Dag
+from tvm_ios.schedule.pruning import PruningLimits
 from tvm_ios.search import ScheduleSpace
 from tvm_ios.search.best_first_search import BestFirstSearch
 from tvm_ios.support.libinfo import load_library
@@ -81,7 +82,9 @@ class World:
         self.dag = self.dags[0]
         self.spaces = [ScheduleSpace(dag) for dag in self.dags]
         self.searches = [
-            BestFirstSearch(dag, max_transitions=99, max_candidates=99, seconds=1.0)
+            BestFirstSearch(
+                dag, pruning=PruningLimits(), max_transitions=99, max_candidates=99, seconds=1.0
+            )
             for dag in self.dags
         ]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from ..support.errors import OptionError
 from .partitioning import STRATEGIES
+from .pruning import PruningLimits
 from .rounding import rounds
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class Options:
         replaced gets a stage of its own. These are PS and TS of IOPS (section 3.1).
     """
 
-    max_group_size: int | None = 3
-    max_num_groups: int | None = 8
+    max_group_size: int | None = PruningLimits.max_group_size
+    max_num_groups: int | None = PruningLimits.max_num_groups
     max_block_size: int = 50
     seed: int = 0
     measure_all: bool = False
@@ -113,6 +114,11 @@ class Options:
             raise OptionError(
                 f"coverage must be a number from 0.5 to {_MOST}, got {self.coverage!r}."
             )
+
+    @property
+    def pruning(self) -> PruningLimits:
+        """The pruning limits."""
+        return PruningLimits(self.max_group_size, self.max_num_groups)
 
     def applying(self, schedule: Schedule | None) -> Options:
         """Return these options, completed from the schedule to apply, if there is one."""

@@ -59,14 +59,13 @@ class BestFirstBlock:
         block = self._block
         return BestFirstSearch(
             block.dag,
+            pruning=block.pruning,
             max_transitions=_TRANSITIONS * len(block.operators),
             max_candidates=_CANDIDATES * len(block.operators),
             seconds=_SECONDS,
             floors=self._floors,
             merge_class=block.classes,
             replacements=block.replacements,
-            max_group_size=block.max_group_size,
-            max_num_groups=block.max_num_groups,
         )
 
     @cached_property

@@ -11,8 +11,9 @@ import tvm_ffi
 
 from ..graph.dag import Candidate, Dag
 from ..schedule.partitioning import STRATEGIES
+from ..schedule.pruning import PruningLimits
 from ..support import _ffi_api
-from .convert import candidates, limit, merge_classes
+from .convert import candidates, merge_classes, pruning_limits
 from .core import CostFunction, SearchResult
 
 
@@ -21,7 +22,7 @@ class BestFirstSearch(tvm_ffi.Object):
     """A search that is repeated as latencies change, and that pauses where it needs new ones.
 
     Candidates keep their numbers from one search to the next. The parameters and errors are those
-    of :func:`best_first`.
+    of :func:`best_first`; ``pruning`` has its limits.
     """
 
     __slots__ = ("__dict__",)
@@ -30,14 +31,13 @@ class BestFirstSearch(tvm_ffi.Object):
         self,
         dag: Dag,
         *,
+        pruning: PruningLimits,
         max_transitions: int,
         max_candidates: int,
         seconds: float,
         floors: np.ndarray | None = None,
         merge_class: Sequence[int] | np.ndarray | None = None,
         replacements: Sequence[Sequence[int]] = (),
-        max_group_size: int | None = 3,
-        max_num_groups: int | None = 8,
     ) -> None:
         self.__init_handle_by_constructor__(
             _ffi_api.MakeBestFirst,
@@ -45,8 +45,7 @@ class BestFirstSearch(tvm_ffi.Object):
             merge_classes(dag, merge_class),
             [list(map(int, ops)) for ops in replacements],
             np.zeros(dag.num_ops) if floors is None else np.ascontiguousarray(floors, "float64"),
-            limit(dag, max_group_size),
-            limit(dag, max_num_groups),
+            *pruning_limits(dag, pruning),
             max_transitions,
             max_candidates,
             seconds,
@@ -111,8 +110,8 @@ def best_first(
     known: Sequence[Candidate] = (),
     merge_class: Sequence[int] | np.ndarray | None = None,
     replacements: Sequence[Sequence[int]] = (),
-    max_group_size: int | None = 3,
-    max_num_groups: int | None = 8,
+    max_group_size: int | None = PruningLimits.max_group_size,
+    max_num_groups: int | None = PruningLimits.max_num_groups,
 ) -> SearchResult:
     """Find a cheap schedule of a graph that has too many, and a lower bound for all of them.
 
@@ -141,14 +140,13 @@ def best_first(
     """
     search = BestFirstSearch(
         dag,
+        pruning=PruningLimits(max_group_size, max_num_groups),
         max_transitions=max_transitions,
         max_candidates=max_candidates,
         seconds=seconds,
         floors=floors,
         merge_class=merge_class,
         replacements=replacements,
-        max_group_size=max_group_size,
-        max_num_groups=max_num_groups,
     )
     search.begin(np.zeros(0), known)
     priced = 0

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -82,9 +82,8 @@ class ExploredBlock:
             block.dag,
             block.classes,
             block.replacements,
-            block.max_group_size,
-            block.max_num_groups,
-            max_transitions,
+            max_transitions=max_transitions,
+            **asdict(block.pruning),
         )
         candidates = [of_operators(candidate, block.operators) for candidate in space.candidates]
         return cls(block, space, cost.latency_bounds(candidates))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..graph.dag import Candidate, Dag
+from ..schedule.pruning import ONE_BY_ONE, PruningLimits
 from .problem import Limits, Problem, Replaceable
 
 
@@ -24,16 +25,15 @@ class Block:
         The merge class of each.
     replacements : sequence of sequence of int
         Sets that one operator may replace.
-    max_group_size, max_num_groups : int or None
-        The pruning limits.
+    pruning : PruningLimits
+        The limits of its stages.
     """
 
     operators: Sequence[int]
     dag: Dag
     classes: Sequence[int]
     replacements: Sequence[Sequence[int]]
-    max_group_size: int | None
-    max_num_groups: int | None
+    pruning: PruningLimits
 
     @classmethod
     def of(
@@ -50,14 +50,12 @@ class Block:
             for u, v in lowered.graph.edges
             if u in position and v in position
         ]
-        side_by_side = "concurrent" in limits.strategies
         return cls(
             operators,
             Dag(len(operators), edges),
             [replacements.classes[op] for op in operators],
             [[position[op] for op in ops] for ops in replacements.within(operators)],
-            limits.max_group_size if side_by_side else 1,
-            limits.max_num_groups if side_by_side else 1,
+            limits.pruning if "concurrent" in limits.strategies else ONE_BY_ONE,
         )
 
     def positions(self, stage: Candidate) -> Candidate:

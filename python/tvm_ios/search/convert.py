@@ -10,6 +10,7 @@ import tvm_ffi
 
 from ..graph.dag import Candidate, Dag, int_vector
 from ..schedule.partitioning import STRATEGIES
+from ..schedule.pruning import PruningLimits
 from ..support.errors import OptionError
 
 
@@ -21,9 +22,10 @@ def merge_classes(dag: Dag, merge_class: Sequence[int] | np.ndarray | None) -> n
     return int_vector(classes, OptionError, "merge_class")
 
 
-def limit(dag: Dag, value: int | None) -> int:
-    """Convert None into a limit that no stage exceeds."""
-    return dag.num_ops if value is None else int(value)
+def pruning_limits(dag: Dag, pruning: PruningLimits) -> tuple[int, int]:
+    """Return r and s; where there is no limit, one that no stage exceeds."""
+    r, s = pruning.max_group_size, pruning.max_num_groups
+    return dag.num_ops if r is None else int(r), dag.num_ops if s is None else int(s)
 
 
 def candidates(masks: tvm_ffi.Tensor, strategies: tvm_ffi.Tensor, num_ops: int) -> list[Candidate]:

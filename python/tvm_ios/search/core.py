@@ -13,9 +13,10 @@ import tvm_ffi
 
 from ..graph.dag import Candidate, Dag, int_vector
 from ..schedule.partitioning import STRATEGIES
+from ..schedule.pruning import PruningLimits
 from ..support import _ffi_api
 from ..support.errors import CostError, GraphError
-from .convert import candidates, limit, merge_classes, operator_sets
+from .convert import candidates, merge_classes, operator_sets, pruning_limits
 
 CostFunction = Callable[[Sequence[Candidate]], np.ndarray]
 """A function that returns the latencies of a batch of candidates: float64 [n], in seconds. The
@@ -75,18 +76,17 @@ class ScheduleSpace(tvm_ffi.Object):
         dag: Dag,
         merge_class: Sequence[int] | np.ndarray | None = None,
         replacements: Sequence[Sequence[int]] = (),
-        max_group_size: int | None = 3,
-        max_num_groups: int | None = 8,
+        max_group_size: int | None = PruningLimits.max_group_size,
+        max_num_groups: int | None = PruningLimits.max_num_groups,
         max_transitions: int | None = None,
     ) -> None:
         classes = merge_classes(dag, merge_class)
         sets = [list(map(int, ops)) for ops in replacements]
-        limits = (
-            limit(dag, max_group_size),
-            limit(dag, max_num_groups),
-            np.iinfo(np.int64).max if max_transitions is None else max_transitions,
+        limits = pruning_limits(dag, PruningLimits(max_group_size, max_num_groups))
+        most = np.iinfo(np.int64).max if max_transitions is None else max_transitions
+        self.__init_handle_by_constructor__(
+            _ffi_api.Explore, dag, classes, sets, *limits, int(most)
         )
-        self.__init_handle_by_constructor__(_ffi_api.Explore, dag, classes, sets, *map(int, limits))
         self._num_ops = dag.num_ops
 
     @cached_property
@@ -119,8 +119,8 @@ def find_schedule(
     *,
     merge_class: Sequence[int] | np.ndarray | None = None,
     replacements: Sequence[Sequence[int]] = (),
-    max_group_size: int | None = 3,
-    max_num_groups: int | None = 8,
+    max_group_size: int | None = PruningLimits.max_group_size,
+    max_num_groups: int | None = PruningLimits.max_num_groups,
 ) -> SearchResult:
     """Find the cheapest schedule of a graph by the algorithm of IOS (section 4, algorithm 1).
 
@@ -249,8 +249,8 @@ def endings(
     dag: Dag,
     remaining: Iterable[int] | None = None,
     *,
-    max_group_size: int | None = 3,
-    max_num_groups: int | None = 8,
+    max_group_size: int | None = PruningLimits.max_group_size,
+    max_num_groups: int | None = PruningLimits.max_num_groups,
 ) -> list[tuple[int, ...]]:
     """Return the endings that the search considers for a set of remaining operators.
 
@@ -272,8 +272,7 @@ def endings(
     masks = _ffi_api.Endings(
         dag,
         int_vector(ops, GraphError, "remaining"),
-        limit(dag, max_group_size),
-        limit(dag, max_num_groups),
+        *pruning_limits(dag, PruningLimits(max_group_size, max_num_groups)),
     )
     return list(operator_sets(np.from_dlpack(masks), dag.num_ops))
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from tvm import relax
 
 from ..graph.operators import OperatorGraph
+from ..schedule.pruning import PruningLimits
 
 
 class Kernel(Protocol):
@@ -94,10 +95,7 @@ class Limits(Protocol):
     """The limits of the search; see :class:`tvm_ios.options.Options`."""
 
     @property
-    def max_group_size(self) -> int | None: ...
-
-    @property
-    def max_num_groups(self) -> int | None: ...
+    def pruning(self) -> PruningLimits: ...
 
     @property
     def max_block_size(self) -> int: ...

@@ -211,9 +211,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the blocks that are searched from now on."""
     searched = []
 
-    def explore(dag: Dag, *limits: object) -> ScheduleSpace:
+    def explore(dag: Dag, *sets: object, **limits: object) -> ScheduleSpace:
         searched.append(dag.num_ops)
-        return ScheduleSpace(dag, *limits)
+        return ScheduleSpace(dag, *sets, **limits)
 
     monkeypatch.setattr(block_search, "ScheduleSpace", explore)
     return searched

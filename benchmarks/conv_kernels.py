@@ -171,7 +171,7 @@ def _timer(stage_builder: CpuStageBuilder, target: tvm.target.Target) -> Callabl
         implementation = lowered.implementations[index]
         first = device.time_alone([implementation], 2).seconds[-1, 0]
         repeat = max(REPEAT, int(WINDOW / first))
-        return float(np.median(np.abs(device.time_alone([implementation], repeat).seconds)))
+        return float(np.median(device.time_alone([implementation], repeat).seconds))
 
     return alone
 

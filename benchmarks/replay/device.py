@@ -15,7 +15,7 @@ from tvm_ios.lowering.kernel import Kernel
 from tvm_ios.lowering.replacements.find import Replacements
 from tvm_ios.lowering.stages import AnyStage, AnyStageBuilder, Stage, StageBuilder
 from tvm_ios.measure.timing.speed import MachineSpeed
-from tvm_ios.measure.transport.protocol import Turn
+from tvm_ios.measure.transport.protocol import TimedRuns
 from tvm_ios.schedule.timeline import Span
 
 from .machine import Machine
@@ -24,7 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _ARITHMETIC, _COPY = 50e-6, 200e-6  # seconds of the known work on the machine undisturbed
-_COLD, _WARM_AFTER = 1.3, 1e-3  # stages that begin in the first millisecond of a turn take longer
+_COLD, _WARM_AFTER = 1.3, 1e-3  # stages that begin in the first millisecond take longer
 
 
 class Latencies(Protocol):
@@ -95,8 +95,8 @@ class SimulatedStageBuilder(StageBuilder[Kernel, SimulatedStage]):
         return self.original.max_saving(stage, serial, costs)
 
 
-Readings = Callable[[Turn], Turn]
-"""What a wrong clock makes of a turn."""
+Readings = Callable[[TimedRuns], TimedRuns]
+"""What a wrong clock makes of timed runs."""
 
 
 class SimulatedRunner:
@@ -116,32 +116,37 @@ class SimulatedRunner:
         self, machine: Machine, latencies: Latencies, readings: Readings | None = None
     ) -> None:
         self._machine, self._latencies = machine, latencies
-        self._readings = readings or (lambda turn: turn)
+        self._readings = readings or (lambda runs: runs)
 
     def prepare(self) -> None:
         """Do nothing: there is nothing to load."""
 
-    def time_alone(self, implementations: Sequence[Implementation[Kernel]], repeat: int) -> Turn:
-        return self._turn([self._latencies.alone(i.kernel) for i in implementations], repeat)
+    def time_alone(
+        self, implementations: Sequence[Implementation[Kernel]], repeat: int
+    ) -> TimedRuns:
+        return self._time([self._latencies.alone(i.kernel) for i in implementations], repeat)
 
-    def time(self, stages: Sequence[SimulatedStage], repeat: int) -> Turn:
-        return self._turn([stage.seconds for stage in stages], repeat)
+    def time(self, stages: Sequence[SimulatedStage], repeat: int) -> TimedRuns:
+        return self._time([stage.seconds for stage in stages], repeat)
 
     def trace(self, stages: Sequence[SimulatedStage], repeat: int) -> list[Span]:
         raise AssertionError("there is nothing to look at")
 
-    def _turn(self, stages: Sequence[float], repeat: int) -> Turn:
+    def _time(self, stages: Sequence[float], repeat: int) -> TimedRuns:
         true = np.array(stages, "float64")
         cold = np.where(np.cumsum(true) - true < _WARM_AFTER, _COLD * true, true)
         first = self._known(_COPY)
-        seconds, arithmetic = [], []
+        seconds, preempted, arithmetic = [], [], []
         for run in range(repeat):
             before = self._known(_ARITHMETIC)
-            taken, preempted = self._machine.work(true if run else cold)
-            seconds.append(np.where(preempted, -taken, taken))
+            taken, interrupted = self._machine.work(true if run else cold)
+            seconds.append(taken)
+            preempted.append(interrupted)
             arithmetic.append([before, self._known(_ARITHMETIC)])
         copies = np.array([first, self._known(_COPY)])
-        return self._readings(Turn(np.array(seconds), np.array(arithmetic), copies))
+        return self._readings(
+            TimedRuns(np.array(seconds), np.array(preempted), np.array(arithmetic), copies)
+        )
 
     def _known(self, seconds: float) -> float:
         """Return the seconds of a piece of known work."""

@@ -26,7 +26,7 @@ class Machine:
         The standard deviation of the logarithm of each time; 0 for an exact machine, which has no
         outliers either.
     preempted : float
-        The share of times during which a worker loses its core: three times as long.
+        The share of times during which a worker is preempted: three times as long.
     seed : int
         The seed of all noise.
     now : float
@@ -60,7 +60,7 @@ class Machine:
         seconds : numpy.ndarray
             float64 [n]: what each took.
         preempted : numpy.ndarray
-            bool [n]: where a worker lost its core.
+            bool [n]: where a worker was preempted.
         """
         taken = np.array(seconds, "float64")
         (begin,) = self._slowdown(np.array([self.now]))

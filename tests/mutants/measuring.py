@@ -7,7 +7,7 @@ from .mutant import Mutant
 
 _MEASURE = "python/tvm_ios/measure"
 _SPEED, _TIMING = f"{_MEASURE}/timing/speed.py", f"{_MEASURE}/timing/stages.py"
-_COST, _REHEARSAL = f"{_MEASURE}/cost.py", f"{_MEASURE}/timing/in_network_trial.py"
+_COST, _TRIAL = f"{_MEASURE}/cost.py", f"{_MEASURE}/timing/in_network_trial.py"
 _DECISION, _PAIRED, _ROUNDS = (
     f"{_MEASURE}/timing/{n}.py" for n in ("decision", "paired", "rounds")
 )
@@ -16,26 +16,26 @@ MUTANTS = (
     Mutant(
         "latencies are not scaled to one speed",
         _SPEED,
-        "turn.seconds * (self.base / speed)",
-        "turn.seconds * 1.0",
+        "runs.seconds * (self.base / speed)",
+        "runs.seconds * 1.0",
         ("measure/timing/test_speed.py::test_latencies_are_scaled_to_one_speed",),
     ),
     Mutant(
         "samples of a preempted worker count",
         _SPEED,
-        "(seconds >= 0), seconds, np.nan)",
-        "(seconds == seconds), abs(seconds), np.nan)",
+        "[:, None] & ~runs.preempted",
+        "[:, None] & (runs.seconds > 0)",
         ("measure/timing/test_speed.py::test_preempted_samples_are_left_out",),
     ),
     Mutant(
         "runs that warm up count",
-        _SPEED,
-        "return Turn(turn.seconds[warm_up:], turn.arithmetic[warm_up:], turn.copies)",
-        "return turn",
+        f"{_MEASURE}/transport/protocol.py",
+        "rest = slice(warm_up, None)",
+        "rest = slice(None)",
         ("measure/timing/test_speed.py::test_the_run_that_warms_up_does_not_count",),
     ),
     Mutant(
-        "turns are accepted at any speed",
+        "runs are accepted at any speed",
         _SPEED,
         "return near and",
         "return True and",
@@ -49,7 +49,7 @@ MUTANTS = (
         _SPEED,
         "if max(before, after) > min(before, after) * (1 + _EQUAL_COPIES):",
         "if False:",
-        ("measure/timing/test_speed.py::test_a_turn_that_was_mostly_disturbed_is_taken_again",),
+        ("measure/timing/test_speed.py::test_runs_that_were_mostly_disturbed_are_timed_again",),
     ),
     Mutant(
         "runs during which the speed changed count",
@@ -59,7 +59,7 @@ MUTANTS = (
         ("measure/timing/test_speed.py::test_runs_during_which_the_speed_changed_are_left_out",),
     ),
     Mutant(
-        "the machine is not looked at before the first turn",
+        "the machine is not looked at before the first runs that count",
         _SPEED,
         "_LOOKS = 2",
         "_LOOKS = 0",
@@ -114,7 +114,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "neighbours in a rehearsal run in their default partitioning",
+        "neighbours in a trial run in their default partitioning",
         _TIMING,
         "fastest(samples)[1] if samples else self",
         "fastest(samples)[1] if False else self",
@@ -169,29 +169,29 @@ MUTANTS = (
         ("measure/test_simulated_cost.py::test_prices_are_corrected_by_the_whole_schedule",),
     ),
     Mutant(
-        "rehearsals without the stages before those that are timed",
-        _REHEARSAL,
+        "trials without the stages before those that are timed",
+        _TRIAL,
         "_LEAD = 4",
         "_LEAD = 0",
         ("measure/timing/test_in_network_trial.py::test_some_stages_run_before_one_that_is_timed",),
     ),
     Mutant(
-        "rehearsals in the reversed order",
-        _REHEARSAL,
+        "trials in the reversed order",
+        _TRIAL,
         "order.append(stages[number])",
         "order.insert(0, stages[number])",
         ("measure/timing/test_in_network_trial.py::test_stages_follow_those_that_they_read_from",),
     ),
     Mutant(
         "what launches nothing is timed",
-        _REHEARSAL,
-        "[stage for stage in ordered if not stage.free]",
+        _TRIAL,
+        "[stage for stage in ordered if not stage.is_noop]",
         "list(ordered)",
         ("measure/timing/test_in_network_trial.py::test_what_launches_nothing_is_left_out",),
     ),
     Mutant(
-        "one stage a rehearsal",
-        _REHEARSAL,
+        "one stage a trial",
+        _TRIAL,
         "if not others & ops), len(runs))",
         "if not others), len(runs))",
         (

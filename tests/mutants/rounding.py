@@ -59,8 +59,8 @@ MUTANTS = (
     Mutant(
         "a kernel is chosen at another speed of the machine",
         f"{_CPU}/measure/tune.py",
-        "turn.seconds * (steady / turn.arithmetic.mean(axis=1, keepdims=True))",
-        "turn.seconds",
+        "runs.seconds * (steady / runs.arithmetic.mean(axis=1, keepdims=True))",
+        "runs.seconds",
         (f"{_TUNE}::test_the_machine_may_change_its_speed",),
     ),
     Mutant(
@@ -71,24 +71,24 @@ MUTANTS = (
         (f"{_TUNE}::test_a_kernel_that_is_as_fast_does_not_replace_the_predicted_one",),
     ),
     Mutant(
-        "a worker that lost its core was the fastest",
+        "a worker that was preempted was the fastest",
         f"{_CPU}/measure/tune.py",
+        "np.where(~preempted & (seconds > 0),",
         "np.where(seconds > 0,",
-        "np.where(seconds > -2,",
-        (f"{_TUNE}::test_times_of_a_worker_that_lost_its_core_do_not_count",),
+        (f"{_TUNE}::test_times_of_a_preempted_worker_do_not_count",),
     ),
     Mutant(
-        "a kernel that always lost its core has no time",
+        "a kernel that was always preempted has no time",
         f"{_CPU}/measure/tune.py",
         "lost = np.isnan(kept).all(axis=0)",
         "lost = np.isnan(kept[:0]).any(axis=0)",
-        (f"{_TUNE}::test_what_always_lost_its_core_has_the_time_of_its_fastest_run",),
+        (f"{_TUNE}::test_what_was_always_preempted_has_the_time_of_its_fastest_run",),
     ),
     Mutant(
         "what reads bfloat16 depends on the kernel that is chosen",
         f"{_CPU}/rules/precision.py",
-        "return rounded_kernel(op, config) is not None",
-        "return rounded_kernel(op, config) == PAIRED",
+        "if variant is not None and not rounds(variant):",
+        "if variant not in (None, PAIRED):",
         (f"{_TUNE}::test_values_are_stored_alike_whatever_is_chosen",),
     ),
     Mutant(

@@ -29,7 +29,7 @@ from tvm_ios.measure.cache import MeasurementCache
 from tvm_ios.measure.timing.models import Timers, Variants
 from tvm_ios.measure.transport.locations import LocalRunner, Runner
 from tvm_ios.measure.transport.pool import LocalPool, RunnerPool
-from tvm_ios.measure.transport.protocol import Turn
+from tvm_ios.measure.transport.protocol import TimedRuns
 from tvm_ios.ops.tensor import TensorSpec
 from tvm_ios.options import Options
 from tvm_ios.relax_ir.constants import constant_array
@@ -69,7 +69,7 @@ class NumpyKernel(Kernel):
     function: str
     seconds: float
 
-    tiles, steps = 1, 1
+    num_tiles, num_phases = 1, 1
 
 
 def implement(op: Operator) -> Implementation | None:
@@ -145,11 +145,11 @@ class NumpyStageRunner:
     def prepare(self) -> None:
         """There is nothing to load."""
 
-    def time_alone(self, implementations: Sequence[Implementation], repeat: int) -> Turn:
-        return Turn.steady(np.tile([i.kernel.seconds for i in implementations], (repeat, 1)))
+    def time_alone(self, implementations: Sequence[Implementation], repeat: int) -> TimedRuns:
+        return TimedRuns.steady(np.tile([i.kernel.seconds for i in implementations], (repeat, 1)))
 
-    def time(self, stages: Sequence[NumpyStage], repeat: int) -> Turn:
-        return Turn.steady(np.tile([stage.seconds for stage in stages], (repeat, 1)))
+    def time(self, stages: Sequence[NumpyStage], repeat: int) -> TimedRuns:
+        return TimedRuns.steady(np.tile([stage.seconds for stage in stages], (repeat, 1)))
 
 
 class NumpyEmitter(Emitter):

@@ -83,9 +83,9 @@ class MeasuredBounds:
 class MeasuredCost:
     """A cost model that times stages by the mechanism that will run them.
 
-    A stage is timed inside of a run of the whole network, see :mod:`.rehearsal`, and at the
-    machine's usual speed, see :mod:`.speed`. Structurally equal stages are measured once, and not
-    at all if ``cache`` finds them in a database.
+    A stage is timed inside of a run of the whole network, see :mod:`.timing.in_network_trial`, and
+    at the machine's usual speed, see :mod:`.timing.speed`. Structurally equal stages are measured
+    once, and not at all if ``cache`` finds them in a database.
 
     Some stages are not measured:
 
@@ -243,7 +243,7 @@ class MeasuredCost:
 
     def _runs(self, candidate: Candidate) -> bool:
         """Return whether a stage has kernels that do something."""
-        return not self._opaque(candidate) and not self._stage(candidate).free
+        return not self._opaque(candidate) and not self._stage(candidate).is_noop
 
     def looked_up(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """Return the candidates that need no measuring; their operators must be measured."""
@@ -322,7 +322,7 @@ class MeasuredCost:
     def _measure(self, description: str, stages: Iterable[AnyStage]) -> None:
         """Time the stages whose latency is unknown; one that does nothing takes no time."""
         unique = {stage.key: stage for stage in stages}
-        self._seconds.update((key, 0.0) for key, stage in unique.items() if stage.free)
+        self._seconds.update((key, 0.0) for key, stage in unique.items() if stage.is_noop)
         self._lookup(unique.values())
         self._time(
             description, [stage for key, stage in unique.items() if key not in self._seconds]

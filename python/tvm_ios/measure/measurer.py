@@ -12,7 +12,7 @@ from ..lowering.kernel import Kernel
 from ..lowering.stages import AnyStage, AnyStageBuilder
 from ..support.progress import progress
 from .cache import MeasurementCache, WorkloadKey, operator_workload, stage_workload
-from .timing.in_network_trial import Rehearsal, rehearsals
+from .timing.in_network_trial import InNetworkTrial, in_network_trials
 from .timing.speed import MachineSpeed
 from .timing.stages import Samples, StageTimer
 from .transport.pool import AnyRunnerPool
@@ -83,7 +83,7 @@ class Measurer:
         new = {i.kernel.key: i for i in implementations}
         new = {key: i for key, i in new.items() if key not in self.operator_seconds}
         workloads = {
-            key: operator_workload(i.kernel) for key, i in new.items() if not i.kernel.free
+            key: operator_workload(i.kernel) for key, i in new.items() if not i.kernel.is_noop
         }
         self._cache.lookup(workloads.values())
         for key, workload in workloads.items():
@@ -95,7 +95,7 @@ class Measurer:
         if missing:
             self._time_alone([missing])
         for key, implementation in new.items():
-            if not implementation.kernel.free and key not in self.operator_seconds:
+            if not implementation.kernel.is_noop and key not in self.operator_seconds:
                 # The minimum is the time without interference.
                 samples = self._cache.samples(workloads[key].key)
                 self.operator_seconds[key] = min(samples[_ALONE])
@@ -120,21 +120,21 @@ class Measurer:
             self._note(distinct.pop(stage.key), None, refined)  # an earlier search saw it fail
         if not distinct:
             return
-        runs = rehearsals(self._stage_builder, distinct.values(), self._unable)
+        trials = in_network_trials(self._stage_builder, distinct.values(), self._unable)
         self._pool.compile(
             kernel
-            for run in runs
-            for stage in run.stages
+            for trial in trials
+            for stage in trial.stages
             for kernel in self._stage_builder.kernels(stage, self.operator_seconds)
         )
         crashed: list[AnyStage] = []
         with progress(description, len(distinct)) as advance:
 
-            def note(run: Rehearsal, taken: Taken | None) -> None:
-                if taken is None and len(run.stages) > 1:
-                    crashed.extend(distinct[key] for key in run.wanted)
+            def note(trial: InNetworkTrial, taken: Taken | None) -> None:
+                if taken is None and len(trial.stages) > 1:
+                    crashed.extend(distinct[key] for key in trial.wanted)
                     return
-                for key in run.wanted:
+                for key in trial.wanted:
                     if taken is None and self._fails_partly(distinct[key]):
                         crashed.append(distinct[key])
                         continue
@@ -143,9 +143,9 @@ class Measurer:
                     advance(1)
 
             work = self._refine if refined else self._measure
-            self._pool.each(runs, work, note)
+            self._pool.each(trials, work, note)
             while crashed:  # which of the stages crashed shows when each runs alone
-                alone = [Rehearsal((stage,), frozenset([stage.key])) for stage in crashed]
+                alone = [InNetworkTrial((stage,), frozenset([stage.key])) for stage in crashed]
                 crashed.clear()
                 self._pool.each(alone, work, note)
 
@@ -154,7 +154,7 @@ class Measurer:
         self._cache.fail(stage_workload(stage), self._timer.trying[stage.key])
         return bool(self._timer.possible(stage))
 
-    def rehearse(self, stages: Sequence[AnyStage]) -> Taken:
+    def time_schedule(self, stages: Sequence[AnyStage]) -> Taken:
         """Time all stages of a schedule in its order, and return their samples.
 
         Parameters
@@ -163,8 +163,8 @@ class Measurer:
             The stages, in order.
         """
         taken: Taken = {}
-        run = Rehearsal(tuple(stages), frozenset(stage.key for stage in stages))
-        self._pool.each([run], self._refine, lambda _, found: taken.update(found or {}))
+        trial = InNetworkTrial(tuple(stages), frozenset(stage.key for stage in stages))
+        self._pool.each([trial], self._refine, lambda _, found: taken.update(found or {}))
         return taken
 
     def record(self, stages: Iterable[AnyStage], taken: Taken) -> None:
@@ -173,16 +173,16 @@ class Measurer:
         for key, samples in taken.items():
             self._note(distinct[key], samples, refined=True)
 
-    def _measure(self, device: AnyStageRunner, run: Rehearsal) -> Taken:
-        return self._timer.measure(device, run, self._known(run))
+    def _measure(self, runner: AnyStageRunner, trial: InNetworkTrial) -> Taken:
+        return self._timer.measure(runner, trial, self._known(trial))
 
-    def _refine(self, device: AnyStageRunner, run: Rehearsal) -> Taken:
-        return self._timer.refine(device, run, self._known(run))
+    def _refine(self, runner: AnyStageRunner, trial: InNetworkTrial) -> Taken:
+        return self._timer.refine(runner, trial, self._known(trial))
 
-    def _known(self, run: Rehearsal) -> Taken:
+    def _known(self, trial: InNetworkTrial) -> Taken:
         return {
             stage.key: {name: list(times) for name, times in self._cache.samples(stage.key).items()}
-            for stage in run.stages
+            for stage in trial.stages
         }
 
     def _note(self, stage: AnyStage, samples: Samples | None, refined: bool) -> None:

@@ -14,6 +14,7 @@ from ..lowering.kernel import Kernel
 from ..schedule.timeline import Timeline
 from .timing.stages import sensible
 from .transport.pool import AnyRunnerPool
+from .transport.protocol import AnyStageRunner
 
 Computed = tuple[int, ...]
 """The operators that a kernel computes."""
@@ -98,16 +99,16 @@ def time_alone(
     pool.compile(i.kernel for i in implementations)
     found: dict[Computed, float] = {}
 
-    def note(run: Sequence[Implementation[Kernel]], turn: list[list[float]] | None) -> None:
-        for implementation, times in zip(run, turn or [], strict=bool(turn)):
+    def note(run: Sequence[Implementation[Kernel]], samples: list[list[float]] | None) -> None:
+        for implementation, times in zip(run, samples or [], strict=bool(samples)):
             if times:
                 found[implementation.operators] = min(times)
 
-    pool.each(
-        [implementations],
-        lambda device, run: [sensible(c) for c in device.time_alone(run, 1 + repeat).seconds[1:].T],
-        note,
-    )
+    def work(runner: AnyStageRunner, run: Sequence[Implementation[Kernel]]) -> list[list[float]]:
+        timed = runner.time_alone(run, 1 + repeat).after(1)  # the first run warms up
+        return [sensible(column) for column in timed.undisturbed().T]
+
+    pool.each([implementations], work, note)
     return found
 
 

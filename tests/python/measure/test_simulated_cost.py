@@ -27,7 +27,7 @@ from tvm_ios.graph.operators import OperatorGraph
 from tvm_ios.lowering.stages import AnyStage
 from tvm_ios.measure.cache import MeasurementCache, stage_workload
 from tvm_ios.measure.timing.stages import sensible
-from tvm_ios.measure.transport.protocol import Turn
+from tvm_ios.measure.transport.protocol import TimedRuns
 from tvm_ios.options import Options
 
 ALL = Options(measure_all=True)
@@ -178,11 +178,11 @@ def test_a_stage_of_impossible_times_is_neither_chosen_nor_recorded(
 @pytest.mark.parametrize("wrong", [*IMPOSSIBLE, -1e-6])
 @pytest.mark.parametrize("known", [True, False])
 def test_a_device_that_always_answers_nonsense_ends_the_search(wrong: float, known: bool) -> None:
-    def readings(turn: Turn) -> Turn:
+    def readings(runs: TimedRuns) -> TimedRuns:
         if known:
-            return replace(turn, arithmetic=np.full_like(turn.arithmetic, wrong))
-        wrongly = np.full_like(turn.seconds, wrong if wrong > -1 else np.nan)
-        return replace(turn, seconds=wrongly if wrong != -1e-6 else 0 * wrongly)
+            return replace(runs, arithmetic=np.full_like(runs.arithmetic, wrong))
+        wrongly = np.full_like(runs.seconds, wrong if wrong > -1 else np.nan)
+        return replace(runs, seconds=wrongly if wrong != -1e-6 else 0 * wrongly)
 
     simulation = Simulation(by_size(), options=ALL, readings=readings)
     with pytest.raises(DeviceError, match=r"impossible times; .* works without measuring\.$"):
@@ -192,7 +192,7 @@ def test_a_device_that_always_answers_nonsense_ends_the_search(wrong: float, kno
 def test_a_clock_that_always_shows_the_same() -> None:
     simulation = Simulation(
         by_size(),
-        readings=lambda turn: Turn.steady(np.full_like(turn.seconds, 1e-3)),
+        readings=lambda runs: TimedRuns.steady(np.full_like(runs.seconds, 1e-3)),
         options=Options(measure_all=False),
     )
     cost = simulation.cost()
@@ -218,17 +218,17 @@ def test_a_clock_that_jumps() -> None:
     """Some times are ten times what they were, and the known work's are as ever."""
     random = np.random.default_rng(1)
 
-    def readings(turn: Turn) -> Turn:
-        jumped = random.random(turn.seconds.shape) < 0.1
-        return replace(turn, seconds=np.where(jumped, 10 * turn.seconds, turn.seconds))
+    def readings(runs: TimedRuns) -> TimedRuns:
+        jumped = random.random(runs.seconds.shape) < 0.1
+        return replace(runs, seconds=np.where(jumped, 10 * runs.seconds, runs.seconds))
 
     simulation = Simulation(by_size(), readings=readings, options=ALL)
     assert [stage.ops for stage in simulation.search(simulation.cost())] == [(0, 1, 2), (3,)]
 
 
-def _slower_together(turn: Turn) -> Turn:
+def _slower_together(runs: TimedRuns) -> TimedRuns:
     """Two stages one after another take half as long again as each of them among others."""
-    return replace(turn, seconds=turn.seconds * (1.5 if turn.seconds.shape[1] == 2 else 1.0))
+    return replace(runs, seconds=runs.seconds * (1.5 if runs.seconds.shape[1] == 2 else 1.0))
 
 
 def test_prices_are_corrected_by_the_whole_schedule() -> None:
@@ -377,11 +377,11 @@ def test_a_run_that_something_disturbed_corrects_no_price() -> None:
     """Known work does not show every disturbance: some programs only need the caches."""
     disturbed = 0
 
-    def readings(turn: Turn) -> Turn:
-        whole = turn.seconds.shape[1] == 3
+    def readings(runs: TimedRuns) -> TimedRuns:
+        whole = runs.seconds.shape[1] == 3
         nonlocal disturbed
         disturbed += whole
-        return replace(turn, seconds=(1.5 if whole and disturbed <= 4 else 1.0) * turn.seconds)
+        return replace(runs, seconds=(1.5 if whole and disturbed <= 4 else 1.0) * runs.seconds)
 
     cost = Simulation(by_size(), branches(4), readings=readings).measured()
     stages = [_candidate(0, 1), _candidate(2, 3), _candidate(4)]

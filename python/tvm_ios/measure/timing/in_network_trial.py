@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rehearsals: runs of the whole network that time candidate stages where they will run.
+"""In-network trials: runs of the network that time candidate stages where they will run.
 
 A stage that is run alone finds its inputs and weights in other caches than in the network. Stages
 are therefore timed inside of a run of the network, whose other operators are stages of their own. A
@@ -17,7 +17,7 @@ _LEAD = 4  # stages that run before one that is timed: more than what L2 keeps o
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class InNetworkTrial:
     """Stages that run one after another, of which some are timed.
 
     Attributes
@@ -32,9 +32,9 @@ class Rehearsal:
     wanted: frozenset[Hashable]
 
 
-def rehearsals(
+def in_network_trials(
     stage_builder: AnyStageBuilder, stages: Iterable[AnyStage], excluded: frozenset[int]
-) -> list[Rehearsal]:
+) -> list[InNetworkTrial]:
     """Divide stages among as few runs of the network as possible.
 
     Parameters
@@ -66,7 +66,7 @@ def operators(stage: AnyStage) -> list[int]:
 
 def _completed(
     stage_builder: AnyStageBuilder, wanted: Sequence[AnyStage], excluded: frozenset[int]
-) -> Rehearsal:
+) -> InNetworkTrial:
     """Return the run of these stages and of all other operators.
 
     Stages that are free run nothing and have no place in it, but say what runs before what.
@@ -75,7 +75,7 @@ def _completed(
     count = len(stage_builder.lowered.implementations)
     alone = [stage_builder.stage_of((op,), "concurrent") for op in range(count) if op not in taken]
     ordered = _in_order([*wanted, *alone], stage_builder.lowered.graph.predecessors)
-    stages = [stage for stage in ordered if not stage.free]
+    stages = [stage for stage in ordered if not stage.is_noop]
     timed = {id(stage) for stage in wanted}
     last = len(stages)  # a stage that is timed, at or behind the current one
     kept = []
@@ -83,7 +83,7 @@ def _completed(
         last = number if id(stages[number]) in timed else last
         if number <= last <= number + _LEAD and last < len(stages):
             kept.append(stages[number])
-    return Rehearsal(tuple(reversed(kept)), frozenset(stage.key for stage in wanted))
+    return InNetworkTrial(tuple(reversed(kept)), frozenset(stage.key for stage in wanted))
 
 
 def _in_order(stages: Sequence[AnyStage], predecessors: Sequence[Iterable[int]]) -> list[AnyStage]:

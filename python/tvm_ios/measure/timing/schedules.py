@@ -73,7 +73,7 @@ class WholeRuns:
         """
         runs: list[tuple[float, Taken]] = []
         while len(runs) < _TRIES:
-            taken = self._measurer.rehearse(stages)
+            taken = self._measurer.time_schedule(stages)
             runs.append((sum(_seconds(stages, prices, taken)), taken))
             if runs[-1][0] <= (1 + AGREES) * sum(prices):
                 break

@@ -13,16 +13,16 @@ from ...lowering.implementation import Implementation
 from ...lowering.kernel import Kernel
 from ...lowering.stages import AnyStage, AnyStageBuilder
 from ..transport.protocol import AnyStageRunner
-from .in_network_trial import Rehearsal
+from .in_network_trial import InNetworkTrial
 from .speed import MachineSpeed
 
 Samples = dict[str, list[float]]
 """Seconds by work partitioning."""
 
-_TURN = 10e-3  # seconds that the runs of one turn take, if a run is shorter
+_TOGETHER = 10e-3  # seconds that runs take that are timed together, if one is shorter
 _LONG, _LEAD = 4e-3, 2e-3  # seconds of a run, and of its first stages, that warm up themselves
-_MOST_RUNS = 8  # in a turn
-_ROUNDS, _REFINED_ROUNDS = 2, 4  # turns in which a partitioning is timed
+_MOST_RUNS = 8  # timed together
+_ROUNDS, _REFINED_ROUNDS = 2, 4  # rounds in which a partitioning is timed
 _ALONE = 4  # runs of the operators on one worker
 _UNSURE, _SURE = 0.05, 0.005  # minimum relative errors: for few samples, and for any number
 _FEW = 4
@@ -55,72 +55,72 @@ class StageTimer:
     trying: dict[Hashable, str] = field(default_factory=dict)
 
     def time_operators(
-        self, device: AnyStageRunner, implementations: Sequence[Implementation[Kernel]]
+        self, runner: AnyStageRunner, implementations: Sequence[Implementation[Kernel]]
     ) -> list[list[float]]:
         """Return the seconds of each operator on one worker, after a warm-up run."""
-        turn = self.speed.steady(lambda: device.time_alone(implementations, 1 + _ALONE))
-        return [sensible(column) for column in turn.T]
+        table = self.speed.steady(lambda: runner.time_alone(implementations, 1 + _ALONE))
+        return [sensible(column) for column in table.T]
 
     def measure(
-        self, device: AnyStageRunner, rehearsal: Rehearsal, known: Mapping[Hashable, Samples]
+        self, runner: AnyStageRunner, trial: InNetworkTrial, known: Mapping[Hashable, Samples]
     ) -> dict[Hashable, Samples]:
-        """Time the wanted stages of a rehearsal, in each work partitioning that is worth it.
+        """Time the wanted stages of a trial, in each work partitioning that is worth it.
 
         A partitioning that is far slower than another is timed once only. A stage without a
         possible time is left out of the result.
 
         Parameters
         ----------
-        device : StageRunner
-            The runner.
-        rehearsal : Rehearsal
+        runner : StageRunner
+            The stage runner.
+        trial : InNetworkTrial
             The stages.
         known : mapping of stage key to Samples
             Earlier samples, by which the partitionings of the other stages are chosen.
         """
-        return self._rehearse(device, rehearsal, known, _ROUNDS)
+        return self._try_in_network(runner, trial, known, _ROUNDS)
 
     def refine(
-        self, device: AnyStageRunner, rehearsal: Rehearsal, known: Mapping[Hashable, Samples]
+        self, runner: AnyStageRunner, trial: InNetworkTrial, known: Mapping[Hashable, Samples]
     ) -> dict[Hashable, Samples]:
         """Time measured stages more often, in the partitionings that were nearly fastest.
 
         The parameters are those of :meth:`measure`.
         """
-        return self._rehearse(device, rehearsal, known, _REFINED_ROUNDS)
+        return self._try_in_network(runner, trial, known, _REFINED_ROUNDS)
 
-    def _rehearse(
+    def _try_in_network(
         self,
-        device: AnyStageRunner,
-        rehearsal: Rehearsal,
+        runner: AnyStageRunner,
+        trial: InNetworkTrial,
         known: Mapping[Hashable, Samples],
         rounds: int,
     ) -> dict[Hashable, Samples]:
-        taken: dict[Hashable, Samples] = {key: {} for key in rehearsal.wanted}
-        first = [stage.key in rehearsal.wanted for stage in rehearsal.stages].index(True)
+        taken: dict[Hashable, Samples] = {key: {} for key in trial.wanted}
+        first = [stage.key in trial.wanted for stage in trial.stages].index(True)
         seconds = lead = 0.0  # of one run, and of the stages before those that are timed
         for _ in range(rounds):
             tried = [
                 self._worth_timing(stage, {**known.get(stage.key, {}), **taken.get(stage.key, {})})
-                if stage.key in rehearsal.wanted
+                if stage.key in trial.wanted
                 else self._usual(stage, known.get(stage.key, {}))
-                for stage in rehearsal.stages
+                for stage in trial.stages
             ]
             for number in range(max(map(len, tried))):
                 chosen = [names[number % len(names)] for names in tried]
                 warm_up = 0 if seconds > _LONG and lead > _LEAD else 1
-                table = self._turn(device, rehearsal, chosen, seconds, warm_up)
+                table = self._run(runner, trial, chosen, seconds, warm_up)
                 seconds = float(np.nansum(table, axis=1).min())
                 lead = float(np.nansum(table[:, :first], axis=1).min())
-                for stage, name, column in zip(rehearsal.stages, chosen, table.T, strict=True):
+                for stage, name, column in zip(trial.stages, chosen, table.T, strict=True):
                     if stage.key in taken and (times := sensible(column)):
                         taken[stage.key].setdefault(name, []).extend(times)
         return {key: samples for key, samples in taken.items() if samples}
 
-    def _turn(
+    def _run(
         self,
-        device: AnyStageRunner,
-        rehearsal: Rehearsal,
+        runner: AnyStageRunner,
+        trial: InNetworkTrial,
         chosen: Sequence[str],
         expected: float,
         warm_up: int,
@@ -129,9 +129,9 @@ class StageTimer:
 
         Parameters
         ----------
-        device : StageRunner
-            The runner.
-        rehearsal : Rehearsal
+        runner : StageRunner
+            The stage runner.
+        trial : InNetworkTrial
             The stages.
         chosen : sequence of str
             The work partitioning of each.
@@ -141,14 +141,14 @@ class StageTimer:
             The number of runs that warm up.
         """
         self.trying.update(
-            (stage.key, name) for stage, name in zip(rehearsal.stages, chosen, strict=True)
+            (stage.key, name) for stage, name in zip(trial.stages, chosen, strict=True)
         )
         stages = [
             self.stage_builder.partition(stage, name, self.operator_seconds)
-            for stage, name in zip(rehearsal.stages, chosen, strict=True)
+            for stage, name in zip(trial.stages, chosen, strict=True)
         ]
-        runs = warm_up + (min(max(int(_TURN / expected), 1), _MOST_RUNS) if expected > 0 else 1)
-        return self.speed.steady(lambda: device.time(stages, runs), warm_up)
+        runs = warm_up + (min(max(int(_TOGETHER / expected), 1), _MOST_RUNS) if expected > 0 else 1)
+        return self.speed.steady(lambda: runner.time(stages, runs), warm_up)
 
     def _worth_timing(self, stage: AnyStage, samples: Samples) -> list[str]:
         """Return all partitionings of a new stage, and those near the best of a measured one."""

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runners' locations: this process, a child process, or devices across RPC."""
+"""Locations, where stages run: this process, a child process, or devices across RPC.
+
+A user chooses one as the ``runner``. It is not what runs stages there: that is a
+:class:`.protocol.StageRunner`, in a session that the location gives.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import tvm
 
 from ...support.errors import DeviceError, OptionError
 from ...target import resolve
-from .providers import Loopback, SessionProvider, Tracker
+from .providers import LoopbackProvider, SessionProvider, TrackerProvider
 from .session import DeviceLost, RemoteSession
 
 TIME_LIMIT = 10.0  # seconds after which a stage in another process counts as hanging
@@ -39,7 +43,7 @@ class Machine:
 
 
 class Runner(Protocol):
-    """The place where a search measures.
+    """A location, where a search measures.
 
     Making one is cheap. It is reached when it is needed first.
 
@@ -86,7 +90,7 @@ class Runner(Protocol):
 
 
 class LocalRunner:
-    """This process: it starts at once, but a kernel that crashes ends the search.
+    """The location in this process: it starts at once, but a kernel that crashes ends the search.
 
     Parameters
     ----------
@@ -110,7 +114,7 @@ class LocalRunner:
 
 
 class _Elsewhere:
-    """A runner whose sessions are in other processes."""
+    """A location whose sessions are in other processes."""
 
     isolated = False
     device_id = 0
@@ -143,7 +147,9 @@ class _Elsewhere:
 
 
 class ProcessRunner(_Elsewhere):
-    """A child process on this machine: a stage that crashes or hangs does not end the search.
+    """The location in a child process of this machine.
+
+    A stage that crashes or hangs does not end the search.
 
     Parameters
     ----------
@@ -158,7 +164,7 @@ class ProcessRunner(_Elsewhere):
     def __init__(self, timeout: float = TIME_LIMIT, *, device_id: int = 0) -> None:
         _check_timeout(timeout)
         self.device_id = device_id
-        self.provider = Loopback(timeout)
+        self.provider = LoopbackProvider(timeout)
 
     def start(self) -> None:
         """Start the process, which imports TVM while the network is prepared."""
@@ -202,7 +208,7 @@ class RPCRunner(_Elsewhere):
     ) -> None:
         _check_timeout(timeout)
         self.compiler = cross_compiler
-        self.provider = Tracker(tracker, key, timeout)
+        self.provider = TrackerProvider(tracker, key, timeout)
         self._machine: Machine | None = None
         self._first: RemoteSession | None = None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner pool protocol, and the pool that runs in this process."""
+"""Pools of stage runners: what they do, and the one of this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class RunnerPool(Protocol[K_contra, S_contra]):
-    """A pool of runners."""
+    """A pool of stage runners, which do jobs."""
 
     def compile(self, kernels: Iterable[K_contra]) -> None:
         """Compile the kernels that later jobs need."""
@@ -31,14 +31,14 @@ class RunnerPool(Protocol[K_contra, S_contra]):
         work: Callable[[StageRunner[K_contra, S_contra], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
-        """Call ``work(device, item)`` for every item.
+        """Call ``work(runner, item)`` for every item.
 
         Parameters
         ----------
         items : sequence
             The jobs.
         work : callable
-            The function that does a job on a runner.
+            The function that does a job on a stage runner.
         done : callable
             Called on this thread with each item and its result, in order of completion. The result
             is None if the job crashed, took too long or computed something wrong.
@@ -49,20 +49,20 @@ class RunnerPool(Protocol[K_contra, S_contra]):
 
 
 class LocalPool(Generic[K, S]):
-    """The runner in this process, where a crash ends the search.
+    """The pool of one stage runner in this process, where a crash ends the search.
 
     Parameters
     ----------
-    device : StageRunner
-        The runner.
+    runner : StageRunner
+        The stage runner.
     builder : KernelBuilder
         The kernel builder.
     workers : int
         The number of threads.
     """
 
-    def __init__(self, device: StageRunner[K, S], builder: KernelBuilder[K], workers: int) -> None:
-        self._device, self._builder, self._workers = device, builder, workers
+    def __init__(self, runner: StageRunner[K, S], builder: KernelBuilder[K], workers: int) -> None:
+        self._runner, self._builder, self._workers = runner, builder, workers
 
     def compile(self, kernels: Iterable[K]) -> None:
         self._builder.compile(kernels)
@@ -77,7 +77,7 @@ class LocalPool(Generic[K, S]):
             for item in items:
                 result = None
                 try:
-                    result = work(self._device, item)
+                    result = work(self._runner, item)
                 except KernelFault as error:
                     _logger.warning("%s.", error)
                 done(item, result)

@@ -43,8 +43,8 @@ class SessionProvider(Protocol):
         """Close the provider; no session is requested afterwards."""
 
 
-class Tracker:
-    """All devices that a tracker lists under one key.
+class TrackerProvider:
+    """The provider of sessions on all devices that a tracker lists under one key.
 
     Parameters
     ----------
@@ -114,8 +114,8 @@ class Tracker:
         return rpc.connect_tracker(self._host, self._port)
 
 
-class Loopback:
-    """A server on this machine, in which stages may crash without ending the search.
+class LoopbackProvider:
+    """The provider of sessions in a server on this machine, which stages may crash.
 
     It is started again when it does not answer. It ends with this process.
 

@@ -56,7 +56,7 @@ class RemoteVariants:
     inputs : sequence of tensors
         What they are timed on.
     pool : RunnerPool
-        Its runners have a session.
+        Its stage runners have a session.
     devices : callable
         Returns the devices of a model; the first one computes.
     warmed : callable
@@ -93,12 +93,12 @@ class RemoteVariants:
     def _on_device(self, work: Callable[[RemoteSession], T]) -> T:
         results: list[T | None] = []
 
-        def job(device: Any, _item: None) -> T:  # of a runner in another process
-            device.prepare()
+        def job(runner: Any, _item: None) -> T:  # of a stage runner in another process
+            runner.prepare()
             try:
-                return work(device.session)
+                return work(runner.session)
             except RuntimeError as error:
-                self.give_up(device.session, error)
+                self.give_up(runner.session, error)
                 raise
 
         self.pool.each([None], job, lambda _, result: results.append(result))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runners across RPC: jobs are distributed to all devices, and again if a device is lost."""
+"""The pool of stage runners across RPC: all devices do jobs, again if a device is lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ...lowering.kernel import K
 from ...support.errors import DeviceError
-from .protocol import KernelBuilder, PreparedRunner, StageRunner
+from .protocol import AnyStageRunner, KernelBuilder, StageRunner
 from .providers import SessionProvider
 from .session import DeviceLost, DeviceUnavailable, KernelFault, RemoteSession
 
@@ -31,10 +31,6 @@ _CONNECTING = 30.0  # seconds, including the start of a server
 _LEAVING = 2.0  # seconds that a cancelled worker gets to finish
 _PATIENCE = 3  # the search ends after this many time limits of a stage without a device
 _STARTING = 5.0  # plus these seconds, in which a server may restart
-
-
-_AnyRunner = PreparedRunner[Any, Any]
-"""The device of a worker, of any back end."""
 
 
 @dataclass(eq=False)
@@ -55,7 +51,7 @@ class RemotePool(Generic[K, S]):
         cls,
         provider: SessionProvider,
         first: RemoteSession,
-        make: Callable[[RemoteSession], PreparedRunner[K, S]],
+        make: Callable[[RemoteSession], StageRunner[K, S]],
         builder: KernelBuilder[K],
     ) -> RemotePool[K, S]:
         """Start the thread of the first device; others follow when there are jobs for them.
@@ -67,7 +63,7 @@ class RemotePool(Generic[K, S]):
         first : RemoteSession
             A session of the provider.
         make : callable
-            Returns the runner of a session.
+            Returns the stage runner of a session.
         builder : KernelBuilder
             The kernel builder.
         """
@@ -85,7 +81,7 @@ class RemotePool(Generic[K, S]):
         work: Callable[[StageRunner[K, S], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
-        """Call ``work(device, item)`` for every item.
+        """Call ``work(runner, item)`` for every item.
 
         Raises
         ------
@@ -178,7 +174,7 @@ class RemotePool(Generic[K, S]):
 class _Batch:
     """A batch of items that share one function."""
 
-    work: Callable[[StageRunner[Any, Any], Any], Any]
+    work: Callable[[AnyStageRunner, Any], Any]
     done: Callable[[Any, Any], None]
     open: int
     outcomes: queue.Queue[tuple[_Worker, _Job, Any, BaseException | None]] = field(
@@ -200,7 +196,7 @@ class _Pool:
     """The state that the workers of a pool share."""
 
     def __init__(
-        self, provider: SessionProvider, make: Callable[[RemoteSession], _AnyRunner], cpu: str
+        self, provider: SessionProvider, make: Callable[[RemoteSession], AnyStageRunner], cpu: str
     ) -> None:
         self.provider, self.make, self._cpu = provider, make, cpu
         self.jobs: queue.Queue[_Job | None] = queue.Queue()
@@ -219,7 +215,7 @@ class _Pool:
 
 
 class _Worker:
-    """A worker: a thread that takes jobs, and its device.
+    """A worker: a thread that takes jobs, and the stage runner of its device.
 
     Attributes
     ----------
@@ -233,7 +229,7 @@ class _Worker:
 
     def __init__(self, pool: _Pool, session: RemoteSession | None = None) -> None:
         self._pool, self._session = pool, session
-        self._device: _AnyRunner | None = None
+        self._runner: AnyStageRunner | None = None
         self._failures = 0  # consecutive failures to prepare
         self._connecting = math.inf
         self.job: _Job | None = None
@@ -273,12 +269,12 @@ class _Worker:
                 self.job = None
         if self._session is not None:
             self._session.close()
-        self._session = self._device = None
+        self._session = self._runner = None
 
     def _do(self, job: _Job) -> None:
         result, failure = None, None
         try:
-            device = self._ready_runner()
+            runner = self._ready_runner()
         except (DeviceError, DeviceLost) as error:  # not caused by the job
             if isinstance(error, DeviceUnavailable) and self._failures + 1 >= _ATTEMPTS:
                 job.batch.outcomes.put((self, job, None, DeviceError(str(error))))
@@ -290,28 +286,28 @@ class _Worker:
             job.batch.outcomes.put((self, job, None, error))
             return
         try:
-            result = job.batch.work(device, job.item)
+            result = job.batch.work(runner, job.item)
         except BaseException as error:  # the waiting thread must see every failure
             failure = error
         if isinstance(failure, DeviceLost):
-            self._session = self._device = None
+            self._session = self._runner = None
         job.batch.outcomes.put((self, job, result, failure))
 
-    def _ready_runner(self) -> _AnyRunner:
-        if self._device is None:
+    def _ready_runner(self) -> AnyStageRunner:
+        if self._runner is None:
             if self._session is None:
                 self._connecting = time.monotonic() + _CONNECTING
                 self._session = self._pool.connect()
                 self._connecting = math.inf
-            device = self._pool.make(self._session)
-            device.prepare()
-            self._device, self._failures = device, 0
-        return self._device
+            runner = self._pool.make(self._session)
+            runner.prepare()
+            self._runner, self._failures = runner, 0
+        return self._runner
 
     def _lose(self, error: Exception) -> None:
         if self._session is not None:
             self._failures += 1
         self._connecting = math.inf
-        self._session = self._device = None
+        self._session = self._runner = None
         self._pool.reason = str(error).rstrip(".")
         time.sleep(_PAUSE)

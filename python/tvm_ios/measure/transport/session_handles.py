@@ -1,32 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels and the memory of a session, which it refers to by number."""
+"""Handles: the kernels and the memory of a session, which it refers to by number."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 
 from ...lowering.kernel import K
 from ...ops.tensor import encoded
-from .protocol import Library
+from .protocol import LibraryBuilder
 from .session import DeviceLost, Session
 
 _CHUNK = 16 << 20  # bytes per message
 
-K_contra = TypeVar("K_contra", contravariant=True)
 
+class SessionHandles(Generic[K]):
+    """The kernels and the memory of one session, which a stage runner composes stages from.
 
-class LibraryBuilder(Protocol[K_contra]):
-    """A kernel builder that compiles kernels to libraries."""
-
-    def library(self, kernel: K_contra) -> Library:
-        """Return the library of a kernel, and compile it if necessary."""
-
-
-class SessionRunner(Generic[K]):
-    """The kernels and the memory of one session; see ``src/runtime/stage_runner.h``.
+    The session keeps both in a native object, see ``src/runtime/stage_runner.h``.
 
     Parameters
     ----------
@@ -37,14 +30,14 @@ class SessionRunner(Generic[K]):
     prefix : str
         What the names of the session's functions begin with.
     arguments
-        Of the function that makes the runner.
+        Of the function that makes the native object.
     """
 
     def __init__(
         self, session: Session, builder: LibraryBuilder[K], prefix: str, *arguments: object
     ) -> None:
         self._session, self._builder, self._prefix = session, builder, prefix
-        self._bench = self._guarded("NewStageRunner", *arguments)
+        self._native = self._guarded("NewStageRunner", *arguments)
         self._numbers: dict[Hashable, list[int]] = {}
 
     def memory(self, num_bytes: int) -> int:
@@ -62,7 +55,7 @@ class SessionRunner(Generic[K]):
         self._call("FillMemory", memory, array.tobytes())
 
     def _call(self, name: str, *arguments: object) -> Any:
-        return self._guarded(name, self._bench, *arguments)
+        return self._guarded(name, self._native, *arguments)
 
     def _guarded(self, name: str, *arguments: object) -> Any:
         """Call a function of the session."""

@@ -11,25 +11,26 @@ import numpy as np
 import pytest
 
 from tvm_ios.measure.timing.speed import MachineSpeed
-from tvm_ios.measure.transport.protocol import Turn
+from tvm_ios.measure.transport.protocol import TimedRuns
 
 IMPOSSIBLE = [math.nan, math.inf, -math.inf, 0.0, -1e-6]
 
 
-def turn(speed: float = 1.0, seconds: float = 3.0, runs: int = 4) -> Turn:
+def timed(speed: float = 1.0, seconds: float = 3.0, runs: int = 4) -> TimedRuns:
     """Runs at one speed, after one that warms up."""
     table = np.full((1 + runs, 1), seconds * speed)
     table[0] *= 5
-    return Turn(table, np.full((1 + runs, 2), speed), np.full(2, speed))
+    preempted = np.zeros(table.shape, bool)
+    return TimedRuns(table, preempted, np.full((1 + runs, 2), speed), np.full(2, speed))
 
 
-def shown(*turns: Turn) -> tuple[Callable[[], Turn], list[Turn]]:
-    """A device that shows these turns, the last one for ever; and those that were asked for."""
-    asked: list[Turn] = []
-    rest: Iterator[Turn] = iter(turns)
+def shown(*runs: TimedRuns) -> tuple[Callable[[], TimedRuns], list[TimedRuns]]:
+    """A device that shows these runs, the last ones for ever; and those that were asked for."""
+    asked: list[TimedRuns] = []
+    rest: Iterator[TimedRuns] = iter(runs)
 
-    def take() -> Turn:
-        asked.append(next(rest, turns[-1]))
+    def take() -> TimedRuns:
+        asked.append(next(rest, runs[-1]))
         return asked[-1]
 
     return take, asked
@@ -40,27 +41,27 @@ def used_to(*speeds: float) -> tuple[MachineSpeed, list[float]]:
     pauses: list[float] = []
     speed = MachineSpeed(sleep=pauses.append)
     for known in speeds:
-        speed.steady(shown(turn(known))[0])
+        speed.steady(shown(timed(known))[0])
     pauses.clear()
     return speed, pauses
 
 
 def test_the_run_that_warms_up_does_not_count() -> None:
     speed, _ = used_to()
-    assert speed.steady(shown(turn())[0]).tolist() == [[3.0]] * 4
+    assert speed.steady(shown(timed())[0]).tolist() == [[3.0]] * 4
 
 
 @pytest.mark.parametrize("now", [0.8, 0.95, 1.05])
 def test_latencies_are_scaled_to_one_speed(now: float) -> None:
     speed, pauses = used_to(1.0)
-    take, asked = shown(turn(now))
+    take, asked = shown(timed(now))
     assert speed.steady(take) == pytest.approx(3.0)
     assert (len(asked), pauses) == (1, [])
 
 
 def test_a_slow_machine_is_waited_for() -> None:
     speed, pauses = used_to(1.0)
-    take, asked = shown(turn(2.0, 99.0), turn(1.5, 88.0), turn())
+    take, asked = shown(timed(2.0, 99.0), timed(1.5, 88.0), timed())
     assert speed.steady(take) == pytest.approx(3.0)
     assert len(asked) == 3
     assert len(pauses) == 2
@@ -69,8 +70,8 @@ def test_a_slow_machine_is_waited_for() -> None:
 
 def test_what_was_usual_was_a_busy_machine() -> None:
     speed, _ = used_to(2.0)
-    assert speed.steady(shown(turn(1.0))[0]) == pytest.approx(6.0)  # at the first speed
-    take, asked = shown(turn(2.0), turn(1.0))
+    assert speed.steady(shown(timed(1.0))[0]) == pytest.approx(6.0)  # at the first speed
+    take, asked = shown(timed(2.0), timed(1.0))
     speed.steady(take)
     assert len(asked) == 2
     assert speed.base == 2.0
@@ -78,31 +79,31 @@ def test_what_was_usual_was_a_busy_machine() -> None:
 
 def test_a_machine_that_stays_slow_is_got_used_to() -> None:
     speed, pauses = used_to(1.0)
-    assert speed.steady(shown(turn(2.0))[0]) == pytest.approx(3.0)
+    assert speed.steady(shown(timed(2.0))[0]) == pytest.approx(3.0)
     waited = len(pauses)
     assert waited > 0
-    assert speed.steady(shown(turn(2.0))[0]) == pytest.approx(3.0)
+    assert speed.steady(shown(timed(2.0))[0]) == pytest.approx(3.0)
     assert len(pauses) == waited
 
 
 def test_a_machine_that_goes_back_and_forth_is_waited_for_once() -> None:
     speed, pauses = used_to(1.0)
-    speed.steady(shown(turn(1.15))[0])
+    speed.steady(shown(timed(1.15))[0])
     waited = len(pauses)
     assert waited > 0
     for now in (1.0, 1.15, 1.0):
-        assert speed.steady(shown(turn(now))[0]) == pytest.approx(3.0)
+        assert speed.steady(shown(timed(now))[0]) == pytest.approx(3.0)
     assert len(pauses) == waited
-    speed.steady(shown(turn(1.5), turn(1.0))[0])
+    speed.steady(shown(timed(1.5), timed(1.0))[0])
     assert len(pauses) > waited  # it is used to no other speed
 
 
 def test_patience_ends() -> None:
-    """Where the speed changes from turn to turn, a search takes a minute longer at most."""
+    """Where the speed changes again and again, a search takes a minute longer at most."""
     speed, pauses = used_to(1.0)
     for number in range(200):
-        speed.steady(shown(turn(2.0 + number))[0])
-        speed.steady(shown(turn(1.0))[0])
+        speed.steady(shown(timed(2.0 + number))[0])
+        speed.steady(shown(timed(1.0))[0])
     assert 10 < sum(pauses) < 60
 
 
@@ -110,8 +111,8 @@ def test_waiting_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     speed, _ = used_to(1.0)
     with caplog.at_level(logging.INFO, "tvm_ios"):
         for number in range(200):
-            speed.steady(shown(turn(2.0 + number))[0])
-            speed.steady(shown(turn(1.0))[0])
+            speed.steady(shown(timed(2.0 + number))[0])
+            speed.steady(shown(timed(1.0))[0])
     first, *_ = caplog.messages
     assert first.startswith("The machine is busy")
     assert [message.startswith("The machine is busy") for message in caplog.messages].count(
@@ -123,13 +124,13 @@ def test_waiting_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_machine_that_is_busy_at_the_beginning() -> None:
     """Latencies are not scaled to the speed that it had then."""
     speed, _ = used_to()
-    assert speed.steady(shown(turn(2.0), turn(1.0))[0]) == pytest.approx(3.0)
+    assert speed.steady(shown(timed(2.0), timed(1.0))[0]) == pytest.approx(3.0)
     assert speed.base == 1.0
 
 
-def _changed(runs: Sequence[int], *, copies: float = 1.0) -> Turn:
-    """A turn whose speed changes during some runs, which take twice as long."""
-    made = turn()
+def _changed(runs: Sequence[int], *, copies: float = 1.0) -> TimedRuns:
+    """Runs during some of which the speed changes; they take twice as long."""
+    made = timed()
     for run in runs:
         made.seconds[1 + run] *= 2
         made.arithmetic[1 + run, 1] *= 2
@@ -146,24 +147,26 @@ def test_runs_during_which_the_speed_changed_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("disturbed", [_changed([0, 1, 2]), _changed([], copies=1.5)])
-def test_a_turn_that_was_mostly_disturbed_is_taken_again(disturbed: Turn) -> None:
+def test_runs_that_were_mostly_disturbed_are_timed_again(disturbed: TimedRuns) -> None:
     speed, _ = used_to(1.0)
-    take, asked = shown(disturbed, turn())
+    take, asked = shown(disturbed, timed())
     assert speed.steady(take) == pytest.approx(3.0)
     assert len(asked) == 2
 
 
 def test_preempted_samples_are_left_out() -> None:
-    made = turn()
-    made.seconds[2] *= -4
+    made = timed()
+    made.seconds[2] *= 4
+    made.preempted[2] = True
     samples = used_to(1.0)[0].steady(shown(made)[0])
     assert np.isnan(samples[1]).all()
     assert np.nanmax(samples) == pytest.approx(3.0)
 
 
 def test_the_fastest_counts_where_all_were_preempted() -> None:
-    made = turn()
-    made.seconds[1:, 0] = [-9.0, -7.0, -8.0, -9.0]
+    made = timed()
+    made.seconds[1:, 0] = [9.0, 7.0, 8.0, 9.0]
+    made.preempted[1:] = True
     samples = used_to(1.0)[0].steady(shown(made)[0])
     assert samples[~np.isnan(samples)].tolist() == [7.0]
 
@@ -171,7 +174,7 @@ def test_the_fastest_counts_where_all_were_preempted() -> None:
 @pytest.mark.parametrize("wrong", IMPOSSIBLE)
 @pytest.mark.parametrize("known", ["arithmetic", "copies"])
 def test_known_work_that_takes_an_impossible_time(wrong: float, known: str) -> None:
-    made = turn()
+    made = timed()
     getattr(made, known)[-1] = wrong
     speed, pauses = used_to(1.0)
     assert np.isnan(speed.steady(shown(made)[0])).all()

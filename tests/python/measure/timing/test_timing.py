@@ -13,7 +13,7 @@ from replay.device import simulated_speed
 from replay.machine import MACHINES, Machine
 from support.simulated_device import Simulation, Truth, branches
 from tvm_ios.lowering.stages import AnyStage
-from tvm_ios.measure.timing.in_network_trial import Rehearsal
+from tvm_ios.measure.timing.in_network_trial import InNetworkTrial
 from tvm_ios.measure.timing.stages import (
     Samples,
     StageTimer,
@@ -42,14 +42,14 @@ class Timed:
         self.timer = StageTimer(self.simulation.stage_builder, {}, speed)
         self.stages = [self.simulation.stage_of(op) for op in range(3)]
 
-    def rehearsal(self, *wanted: int) -> Rehearsal:
-        return Rehearsal(tuple(self.stages), frozenset(self.stages[op].key for op in wanted))
+    def trial(self, *wanted: int) -> InNetworkTrial:
+        return InNetworkTrial(tuple(self.stages), frozenset(self.stages[op].key for op in wanted))
 
     def measure(self, *wanted: int) -> dict[Hashable, Samples]:
-        return self.timer.measure(self.simulation.runner, self.rehearsal(*wanted), {})
+        return self.timer.measure(self.simulation.runner, self.trial(*wanted), {})
 
 
-def test_the_wanted_stages_of_a_rehearsal_have_their_own_times() -> None:
+def test_the_wanted_stages_of_a_trial_have_their_own_times() -> None:
     timed = Timed()
     taken = timed.measure(0, 2)
     assert set(taken) == {timed.stages[op].key for op in (0, 2)}
@@ -60,7 +60,7 @@ def test_the_wanted_stages_of_a_rehearsal_have_their_own_times() -> None:
 
 @pytest.mark.parametrize("lead", [2e-4, 3e-3])
 def test_a_long_run_begins_with_something_that_warms_up(lead: float) -> None:
-    """On the simulated device, a stage that begins in a turn's first millisecond takes longer."""
+    """On the simulated device, a stage that begins in the first millisecond takes longer."""
 
     def long(stage: AnyStage) -> Mapping[str, float]:
         return {"processors": (lead, 3e-3, 3e-3)[stage.implementations[0].operators[0]]}
@@ -79,9 +79,7 @@ def test_a_slow_partitioning_is_timed_once() -> None:
 def test_refining_times_what_is_nearly_fastest_more_often() -> None:
     timed = Timed()
     known = timed.measure(1)
-    ((key, samples),) = timed.timer.refine(
-        timed.simulation.runner, timed.rehearsal(1), known
-    ).items()
+    ((key, samples),) = timed.timer.refine(timed.simulation.runner, timed.trial(1), known).items()
     assert set(samples) == {"fast", "processors"}
     assert len(samples["fast"]) > len(known[key]["fast"])
 
@@ -95,7 +93,7 @@ def test_other_stages_run_in_their_fastest_partitioning() -> None:
     timed.simulation.runner.time = lambda stages, repeat: (
         ran.append([stage.seconds for stage in stages]) or time(stages, repeat)
     )
-    timed.timer.measure(timed.simulation.runner, timed.rehearsal(2), known)
+    timed.timer.measure(timed.simulation.runner, timed.trial(2), known)
     assert {tuple(seconds[:2]) for seconds in ran} == {(FAST, 2 * FAST)}
 
 

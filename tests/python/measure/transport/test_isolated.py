@@ -33,7 +33,7 @@ from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
 from tvm_ios.measure.transport.locations import ProcessRunner
-from tvm_ios.measure.transport.providers import Loopback, LoopbackServer
+from tvm_ios.measure.transport.providers import LoopbackProvider, LoopbackServer
 from tvm_ios.measure.transport.session import DeviceLost
 from tvm_ios.options import Options
 from tvm_ios.support.caches import OBJECTS
@@ -134,8 +134,8 @@ def test_the_process_ends_with_the_search(tmp_path: Path) -> None:
     script = tmp_path / "killed.py"
     script.write_text(
         "import os, signal\n"
-        "from tvm_ios.measure.transport.providers import Loopback\n"
-        "source = Loopback(1.0)\n"
+        "from tvm_ios.measure.transport.providers import LoopbackProvider\n"
+        "source = LoopbackProvider(1.0)\n"
         "session = source.connect()\n"
         "print(source.server.process.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -155,7 +155,7 @@ def _alive(group: int) -> bool:
 
 @pytest.mark.slow
 def test_a_server_that_a_thread_waits_for_ends_with_the_others() -> None:
-    source, failures = Loopback(LIMIT), []
+    source, failures = LoopbackProvider(LIMIT), []
     source.connect().close()
     server = source.server
     os.kill(server.process.pid, signal.SIGSTOP)
@@ -232,8 +232,8 @@ def test_files_of_the_current_directory_are_not_imported(tmp_path: Path) -> None
     for name in ("socket", "struct", "tvm", "numpy"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from here')")
     code = "import sys; sys.path.remove(''); "
-    code += "from tvm_ios.measure.transport.providers import Loopback; "
-    code += "Loopback(1.0).connect(); print('connected')"
+    code += "from tvm_ios.measure.transport.providers import LoopbackProvider; "
+    code += "LoopbackProvider(1.0).connect(); print('connected')"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -22,7 +22,7 @@ from ..code.workspace import plan_workspace, read_before_written, tensors_of
 from ..isa.bfloat16 import STORED
 from ..isa.int8 import FACTORS
 from ..kernels.kernel import Kernel
-from .native_runner import NativeRunner
+from .session_handles import CpuSessionHandles
 
 TakeWeights = Callable[[TensorSpec], Place]
 Calls = Sequence[tuple[int, Implementation[Kernel]]]
@@ -43,14 +43,16 @@ class NetworkTensors:
     ----------
     lowered : LoweredGraph
         The network.
-    bench : NativeRunner
+    handles : CpuSessionHandles
         The memory of the session.
     seed : int
         Seed of the random inputs.
     """
 
-    def __init__(self, lowered: LoweredGraph[Kernel], bench: NativeRunner, seed: int) -> None:
-        self._bench, self._slots = bench, lowered.slots
+    def __init__(
+        self, lowered: LoweredGraph[Kernel], handles: CpuSessionHandles, seed: int
+    ) -> None:
+        self._handles, self._slots = handles, lowered.slots
         self._random = np.random.default_rng(seed)
         self._memories: dict[object, int] = {}
         self._packed: dict[int, tuple[np.ndarray, int]] = {}
@@ -116,8 +118,8 @@ class NetworkTensors:
 
     def random_memory(self, num_bytes: int) -> int:
         """Allocate memory with random float32 numbers, and return its number."""
-        memory = self._bench.memory(num_bytes)
-        self._bench.fill(memory, self._random.standard_normal(_BLOCK, "float32"))
+        memory = self._handles.memory(num_bytes)
+        self._handles.fill(memory, self._random.standard_normal(_BLOCK, "float32"))
         return memory
 
     def _plan(self, calls: Calls) -> Workspace:
@@ -129,7 +131,7 @@ class NetworkTensors:
         stages = [stage for stage, _ in calls]
         offsets, num_bytes = plan_workspace(zip(stages, tensors, strict=True), own)
         if num_bytes > self._shared_bytes:
-            self._shared, self._shared_bytes = self._bench.memory(num_bytes), num_bytes
+            self._shared, self._shared_bytes = self._handles.memory(num_bytes), num_bytes
         return {root: Place(self._shared, offset) for root, offset in offsets.items()}
 
     def _input(
@@ -162,10 +164,10 @@ class NetworkTensors:
     def _kept(self, key: object, num_bytes: int) -> int:
         """Return the memory of ``key``, allocated on the first call."""
         if key not in self._memories:
-            self._memories[key] = self._bench.memory(num_bytes)
+            self._memories[key] = self._handles.memory(num_bytes)
         return self._memories[key]
 
     def _written(self, array: np.ndarray) -> int:
-        memory = self._bench.memory(array.nbytes)
-        self._bench.write(memory, array)
+        memory = self._handles.memory(array.nbytes)
+        self._handles.write(memory, array)
         return memory

@@ -10,15 +10,15 @@ import numpy as np
 
 from ....lowering.cold import ColdWeights, Place, arena_bytes, level_of
 from ....lowering.implementation import Implementation, LoweredGraph, constants, present
-from ....measure.transport.protocol import Turn
+from ....measure.transport.protocol import TimedRuns
 from ....measure.transport.session import Session
 from ..kernels.kernel import Kernel
 from ..rules.base import CpuLoweredGraph
 from ..stage.plan import StripShare
 from ..stage.stage import CpuStage
 from .builder import CpuKernelBuilder
-from .native_runner import Call, NativeRunner
 from .network_tensors import WEIGHTS, NetworkTensors
+from .session_handles import Call, CpuSessionHandles
 
 
 class CpuStageRunner:
@@ -49,7 +49,9 @@ class CpuStageRunner:
         self._lowered, self._seed = lowered, seed
         self._started = False
 
-    def time_alone(self, implementations: Sequence[Implementation[Kernel]], repeat: int) -> Turn:
+    def time_alone(
+        self, implementations: Sequence[Implementation[Kernel]], repeat: int
+    ) -> TimedRuns:
         """Time runs of operators one after another on one worker, each as a stage."""
         self.prepare()
         rows, levels = [], [0]
@@ -62,7 +64,7 @@ class CpuStageRunner:
         places = self._cold_places(list(enumerate(implementations)), repeat)
         return self._timed(implementations, places, rows, np.diff(levels).tolist(), 1)
 
-    def time(self, stages: Sequence[CpuStage], repeat: int) -> Turn:
+    def time(self, stages: Sequence[CpuStage], repeat: int) -> TimedRuns:
         """Time runs of stages one after another, in one launch, as in a compiled network.
 
         A stage finds its inputs where the stages before it left them, in a workspace that is
@@ -79,8 +81,8 @@ class CpuStageRunner:
         """Compute the network's values; a second call does nothing."""
         if self._started:
             return
-        self._bench = NativeRunner(self.session, self._builder)
-        self._tensors = NetworkTensors(self._lowered, self._bench, self._seed)
+        self._handles = CpuSessionHandles(self.session, self._builder)
+        self._tensors = NetworkTensors(self._lowered, self._handles, self._seed)
         self._cold = ColdWeights(constants(self._lowered, WEIGHTS), self._tensors.random_memory)
         for implementation in present(self._lowered):  # in order: each tensor gets its final value
             rows = _serial_rows(implementation)
@@ -95,15 +97,15 @@ class CpuStageRunner:
         rows: Sequence[_Row],
         levels: Sequence[int],
         workers: int,
-    ) -> Turn:
+    ) -> TimedRuns:
         """Time each run, in which the implementations' tensors have places of their own."""
         if not rows:  # all results are in place already
-            return Turn.steady(np.zeros((len(runs), len(levels))))
+            return TimedRuns.steady(np.zeros((len(runs), len(levels))))
         calls = list(dict.fromkeys(row[:2] for row in rows))
         made = [
             [Call(implementations[i].kernel, p, places[i]) for i, p in calls] for places in runs
         ]
-        return self._bench.time(made, _program(rows, calls), levels, workers)
+        return self._handles.time(made, _program(rows, calls), levels, workers)
 
     def _cold_places(
         self, calls: Sequence[tuple[int, Implementation[Kernel]]], repeat: int
@@ -123,7 +125,7 @@ _Row = tuple[int, int, int, tuple[int, ...]]  # implementation, phase, level, cu
 
 def _serial_rows(implementation: Implementation[Kernel]) -> list[_Row]:
     """Return the rows that run the whole operator on one worker."""
-    return [(0, p, p, (0, phase.tiles)) for p, phase in enumerate(implementation.kernel.phases)]
+    return [(0, p, p, (0, phase.num_tiles)) for p, phase in enumerate(implementation.kernel.phases)]
 
 
 @dataclass(frozen=True)
@@ -187,5 +189,5 @@ def _strip_rows(stage: CpuStage, share: StripShare) -> Iterator[tuple[int, tuple
         for step in steps:
             plane = stage.implementations[step.call].kernel.strip_plane
             for outer in range(plane.outer):
-                begin, end = (outer * plane.tiles + tile for tile in (step.begin, step.end))
+                begin, end = (outer * plane.num_tiles + tile for tile in (step.begin, step.end))
                 yield step.call, (begin,) * (worker + 1) + (end,) * (workers - worker)

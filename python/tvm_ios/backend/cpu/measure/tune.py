@@ -17,7 +17,7 @@ from ....graph.operators import Operator
 from ....lowering.implementation import present
 from ....measure.cache import MeasurementCache, WorkloadKey
 from ....measure.transport.pool import RunnerPool
-from ....measure.transport.protocol import StageRunner, Turn
+from ....measure.transport.protocol import StageRunner, TimedRuns
 from ....support.progress import working
 from ..kernels.kernel import Kernel
 from ..stage.build import CpuStageBuilder
@@ -143,17 +143,16 @@ def _measure(
     runs = [_stages(builder) for builder in builders]
     place = {op: n for n, stage in enumerate(runs[0]) for op in stage.implementations[0].operators}
 
-    def work(device: StageRunner[Kernel, CpuStage], stages: Sequence[list[CpuStage]]) -> list[Turn]:
-        return [device.time(run, _REPEAT) for _ in range(_ROUNDS) for run in stages]
+    def work(
+        runner: StageRunner[Kernel, CpuStage], stages: Sequence[list[CpuStage]]
+    ) -> list[TimedRuns]:
+        return [runner.time(run, _REPEAT) for _ in range(_ROUNDS) for run in stages]
 
-    def done(_: Sequence[list[CpuStage]], turns: list[Turn] | None) -> None:
-        if turns is None:
+    def done(_: Sequence[list[CpuStage]], timed: list[TimedRuns] | None) -> None:
+        if timed is None:
             return
-        steady = min(float(turn.arithmetic.min()) for turn in turns)
-        seconds = [
-            _undisturbed(np.concatenate([_scaled(turn, steady) for turn in turns[n :: len(runs)]]))
-            for n in range(len(runs))
-        ]
+        steady = min(float(each.arithmetic.min()) for each in timed)
+        seconds = [_undisturbed(timed[n :: len(runs)], steady) for n in range(len(runs))]
         for choice in choices:
             columns = [place[op.index] for op in choice.operators]
             for kernel, times in zip(choice.kernels, seconds, strict=True):
@@ -176,18 +175,20 @@ def _stages(builder: CpuStageBuilder) -> list[CpuStage]:
     return [builder.partition(s, builder.preferred_partitioning(s), {}) for s in stages]
 
 
-def _scaled(turn: Turn, steady: float) -> np.ndarray:
-    """Return seconds at the machine's best speed; negative where a worker lost its core."""
-    return turn.seconds * (steady / turn.arithmetic.mean(axis=1, keepdims=True))
+def _undisturbed(timed: Sequence[TimedRuns], steady: float) -> np.ndarray:
+    """Return the seconds of all runs at the machine's best speed, NaN where one was preempted.
 
-
-def _undisturbed(seconds: np.ndarray) -> np.ndarray:
-    """Return seconds with NaN where a worker lost its core.
-
-    A stage that lost it in all runs gets the time of the fastest, which was disturbed least: if its
-    kernel had no time, the next search would measure again and might choose another one.
+    A stage that was preempted in all runs gets the time of the fastest, which was disturbed least:
+    if its kernel had no time, the next search would measure again and might choose another one.
     """
-    kept = np.where(seconds > 0, seconds, np.nan)
+    seconds = np.concatenate([_scaled(runs, steady) for runs in timed])
+    preempted = np.concatenate([runs.preempted for runs in timed])
+    kept = np.where(~preempted & (seconds > 0), seconds, np.nan)
     lost = np.isnan(kept).all(axis=0)
-    kept[:, lost] = np.abs(seconds[:, lost]).min(axis=0)
+    kept[:, lost] = seconds[:, lost].min(axis=0)
     return kept
+
+
+def _scaled(runs: TimedRuns, steady: float) -> np.ndarray:
+    """Return seconds at the machine's best speed."""
+    return runs.seconds * (steady / runs.arithmetic.mean(axis=1, keepdims=True))

@@ -20,8 +20,8 @@ from ....ops.tensor import TensorSpec
 from ..kernels.kernel import CudaKernel
 from ..stage.program import StageProgram
 from ..stage.stage import CudaStage, Launch, identity
-from .native_runner import NativeRunner
 from .network_tensors import NetworkTensors
+from .session_handles import CudaSessionHandles
 
 _TOLERANCE = {"fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 1e-1}
 """The largest error by precision, relative to the largest value: some roundings of factors."""
@@ -40,7 +40,7 @@ class StageCheck:
         compared.
     precision : str
         Of the products' factors.
-    native : NativeRunner
+    handles : CudaSessionHandles
         The device.
     tensors : NetworkTensors
         The network's tensors on it.
@@ -50,11 +50,11 @@ class StageCheck:
         self,
         references: Sequence[Implementation[CudaKernel] | None],
         precision: str,
-        native: NativeRunner,
+        handles: CudaSessionHandles,
         tensors: NetworkTensors,
     ) -> None:
         self._references, self._tolerance = references, _TOLERANCE[precision]
-        self._native, self._tensors = native, tensors
+        self._handles, self._tensors = handles, tensors
         self._checked: set[object] = set()
 
     def __call__(self, stage: CudaStage) -> None:
@@ -105,16 +105,16 @@ class StageCheck:
         """Run stages and return the places of what they have computed, by holder."""
         computed = self._tensors.computed(stages, role)
         for key, place in computed.items():
-            self._native.fill(place.memory, blank.get(key, _POISON))
+            self._handles.fill(place.memory, blank.get(key, _POISON))
         if stages:
-            self._native.run([self._tensors.calls(stage, computed=computed) for stage in stages])
+            self._handles.run([self._tensors.calls(stage, computed=computed) for stage in stages])
         return computed
 
     def _compare(
         self, program: StageProgram, found: Place, expected: Place, spec: TensorSpec
     ) -> None:
         result, reference = (
-            np.frombuffer(self._native.read(place.memory, spec.num_bytes), spec.dtype)
+            np.frombuffer(self._handles.read(place.memory, spec.num_bytes), spec.dtype)
             for place in (found, expected)
         )
         error = relative_error(result, reference)
@@ -128,7 +128,7 @@ class StageCheck:
 def alone(implementation: Implementation[CudaKernel]) -> CudaStage:
     """Return an operator as a stage of one launch, or of none if its result is in place."""
     launch = Launch(implementation.kernel, 0, implementation.inputs, implementation.outputs)
-    launches = () if implementation.kernel.free else (launch,)
+    launches = () if implementation.kernel.is_noop else (launch,)
     return CudaStage.of(Stage.single(implementation), launches)
 
 

@@ -18,7 +18,7 @@ from ....measure.transport.session import RemoteSession
 from ....support.folders import TemporaryFolder
 from .clock import warm_clock
 from .model import SEQUENTIAL, UNGRAPHED, CudaVariants, build_model
-from .native_runner import raise_lost
+from .session_handles import raise_lost
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from ....lowering.cold import Place
 from ....lowering.inplace import Slots
 from ....ops.tensor import TensorSpec
 from ..stage.stage import CudaStage, Launch, Value, holder
-from .native_runner import Call, NativeRunner
+from .session_handles import Call, CudaSessionHandles
 
 TakeWeights = Callable[[Value, TensorSpec], Place]
 """From a constant to the place that a run reads it from."""
@@ -27,7 +27,7 @@ class NetworkTensors:
 
     Parameters
     ----------
-    native : NativeRunner
+    handles : CudaSessionHandles
         The memory of the session.
     seed : int
         Seed of the random content.
@@ -35,8 +35,8 @@ class NetworkTensors:
         Values that are parts of others, and have no memory of their own.
     """
 
-    def __init__(self, native: NativeRunner, seed: int, slots: Slots) -> None:
-        self._native, self._random, self.slots = native, np.random.default_rng(seed), slots
+    def __init__(self, handles: CudaSessionHandles, seed: int, slots: Slots) -> None:
+        self._handles, self._random, self.slots = handles, np.random.default_rng(seed), slots
         self._values: dict[object, tuple[Value, Place]] = {}
         self._shared: dict[Hashable, Place] = {}
 
@@ -101,13 +101,13 @@ class NetworkTensors:
         """Return memory that is used by turns, for tensors of one size."""
         key = (key, spec.num_bytes)
         if key not in self._shared:
-            self._shared[key] = Place(self._native.memory(spec.num_bytes))
+            self._shared[key] = Place(self._handles.memory(spec.num_bytes))
         return self._shared[key]
 
     def random_memory(self, num_bytes: int) -> int:
         """Allocate memory with random content and return its number."""
-        memory = self._native.memory(num_bytes)
-        self._native.fill(memory, self._random.standard_normal(_BLOCK, "float32"))
+        memory = self._handles.memory(num_bytes)
+        self._handles.fill(memory, self._random.standard_normal(_BLOCK, "float32"))
         return memory
 
     def value(self, value: Value, spec: TensorSpec) -> Place:
@@ -115,8 +115,8 @@ class NetworkTensors:
         key = self.holder(value)
         if key not in self._values:  # keeps the value alive, so that its identity stays unique
             array = value if isinstance(value, np.ndarray) else self._random_values(spec)
-            memory = self._native.memory(spec.num_bytes)
-            self._native.write(memory, array)
+            memory = self._handles.memory(spec.num_bytes)
+            self._handles.write(memory, array)
             self._values[key] = (value, Place(memory))
         return self._values[key][1]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....lowering.cold import ColdWeights, Place
 from ....lowering.implementation import Implementation, constants
-from ....measure.transport.protocol import Turn
+from ....measure.transport.protocol import TimedRuns
 from ....measure.transport.session import Session
 from ....ops.tensor import TensorSpec
 from ..kernels.kernel import CudaKernel
@@ -19,8 +19,8 @@ from ..stage.stage import CudaStage, Value
 from .builder import CudaKernelBuilder
 from .check import StageCheck, alone
 from .clock import warm_clock
-from .native_runner import NativeRunner
 from .network_tensors import NetworkTensors
+from .session_handles import CudaSessionHandles
 from .weights import DTYPES, weights_from
 
 _RUNS = 10  # runs of a stage in one graph, which amortize the graph's launch
@@ -68,11 +68,11 @@ class CudaStageRunner:
 
     def time_alone(
         self, implementations: Sequence[Implementation[CudaKernel]], repeat: int
-    ) -> Turn:
+    ) -> TimedRuns:
         """Time operators, each in a graph of several runs, ``repeat`` times."""
         return self.time([alone(i) for i in implementations], repeat)
 
-    def time(self, stages: Sequence[CudaStage], repeat: int) -> Turn:
+    def time(self, stages: Sequence[CudaStage], repeat: int) -> TimedRuns:
         """Time stages, each in a graph of several runs, ``repeat`` times.
 
         The device's clock is at its level under load, see :mod:`.clock`.
@@ -82,14 +82,14 @@ class CudaStageRunner:
         KernelFault
             If a stage computes something else than its operators.
         """
-        return Turn.steady(np.stack([self._time(stage, repeat) for stage in stages], axis=1))
+        return TimedRuns.steady(np.stack([self._time(stage, repeat) for stage in stages], axis=1))
 
     def _time(self, stage: CudaStage, repeat: int) -> np.ndarray:
         self._check(stage)
         runs = [self._tensors.calls(stage, self._weights) for _ in range(_RUNS)]
         filler = self._filler if self._from_memory else None
         seconds, _ = warm_clock(self._device_id).take(
-            lambda: self._native.time(runs, repeat, filler)
+            lambda: self._handles.time(runs, repeat, filler)
         )
         return seconds
 
@@ -104,21 +104,21 @@ class CudaStageRunner:
             float64 [launches, 2], seconds.
         """
         calls = self._tensors.calls(stage, computed=self._tensors.computed([stage]))
-        runs = self._native.trace([calls], repeat)
+        runs = self._handles.trace([calls], repeat)
         return min(runs, key=lambda run: float(run.max()))
 
     @cached_property
-    def _native(self) -> NativeRunner:
-        return NativeRunner(self.session, self._builder, self._device_id)
+    def _handles(self) -> CudaSessionHandles:
+        return CudaSessionHandles(self.session, self._builder, self._device_id)
 
     @cached_property
     def _tensors(self) -> NetworkTensors:
-        return NetworkTensors(self._native, self._seed, self._lowered.slots)
+        return NetworkTensors(self._handles, self._seed, self._lowered.slots)
 
     @cached_property
     def _check(self) -> StageCheck:
         config = self._lowered.config
-        return StageCheck(self._network.references, config.precision, self._native, self._tensors)
+        return StageCheck(self._network.references, config.precision, self._handles, self._tensors)
 
     def _weights(self, value: Value, spec: TensorSpec) -> Place:
         """Return the place of a constant of a timed run."""
@@ -133,4 +133,4 @@ class CudaStageRunner:
     @cached_property
     def _filler(self) -> int:
         """The memory that overwrites L2 before runs that read weights from memory."""
-        return self._native.memory(self._lowered.config.limits.l2_bytes)
+        return self._handles.memory(self._lowered.config.limits.l2_bytes)

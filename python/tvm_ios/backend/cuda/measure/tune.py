@@ -87,7 +87,7 @@ def fastest_and_lean(
 
     def taken(entry: tuple[CudaKernel, float]) -> float:
         kernel, seconds = entry
-        return seconds * min(1.0, kernel.tiles / multiprocessors)
+        return seconds * min(1.0, kernel.num_tiles / multiprocessors)
 
     fastest = min(times, key=lambda entry: entry[1])
     patient = [entry for entry in times if entry[1] <= _SLOWEST * fastest[1]]
@@ -120,11 +120,11 @@ def _measure(
 
 
 def _samples(
-    device: StageRunner[CudaKernel, CudaStage], implementation: Implementation[CudaKernel]
+    runner: StageRunner[CudaKernel, CudaStage], implementation: Implementation[CudaKernel]
 ) -> list[float]:
     """Measure the seconds of several runs; none if cuDNN listed an unsupported algorithm."""
     try:
-        return sensible(device.time_alone([implementation], _SAMPLES).seconds[:, 0])
+        return sensible(runner.time_alone([implementation], _SAMPLES).seconds[:, 0])
     except UnsupportedError as error:
         _logger.info("%s", error)
         return []

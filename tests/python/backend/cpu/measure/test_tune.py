@@ -16,7 +16,7 @@ from tvm_ios.backend.cpu.core import TYPICAL
 from tvm_ios.backend.cpu.measure.tune import tuned
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.measure.cache import MeasurementCache
-from tvm_ios.measure.transport.protocol import Turn
+from tvm_ios.measure.transport.protocol import TimedRuns
 from tvm_ios.options import Options
 
 ALIKE = slice(1, 3)  # convolutions with one kernel
@@ -44,12 +44,13 @@ MOD = relax_module(body, (2, 36, 17, 19))
 class Stopwatch:
     """A pool whose device takes as long as is said, by the kernels' names in schedules.
 
-    In two of three runs, those with some kernels lose a core.
+    In two of three runs, those with some kernels are preempted, or all in all runs.
     """
 
     seconds: dict[str | None, float]
     speeds: Sequence[float] = (1.0,)
     disturbed: Collection[str] = ()
+    preempted: bool = False
     fails: bool = False
     runs: int = 0
 
@@ -60,15 +61,17 @@ class Stopwatch:
         for item in items:
             done(item, None if self.fails else work(self, item))
 
-    def time(self, stages: Sequence[Any], repeat: int) -> Turn:
-        """Take as long, at a speed that changes from turn to turn."""
+    def time(self, stages: Sequence[Any], repeat: int) -> TimedRuns:
+        """Take as long, at a speed that changes from call to call."""
         speed = self.speeds[self.runs % len(self.speeds)]
         self.runs += 1
         names = [s.implementations[0].kernel.variant for s in stages]
         row = np.array([self.seconds.get(name, 1.0) for name in names])
         seconds = np.tile(speed * row, (repeat, 1))
-        seconds[1:, [name in self.disturbed for name in names]] = -1.0
-        return Turn(seconds, np.full((repeat, 2), speed), np.ones(2))
+        preempted = np.full(seconds.shape, self.preempted)
+        preempted[1:] |= [name in self.disturbed for name in names]
+        seconds[1:, [name in self.disturbed for name in names]] = 0.1
+        return TimedRuns(seconds, preempted, np.full((repeat, 2), speed), np.ones(2))
 
 
 def chosen(pool: Stopwatch, cache: MeasurementCache | None = None, **options: Any) -> list[Any]:
@@ -107,18 +110,18 @@ def test_the_machine_may_change_its_speed() -> None:
     assert chosen(Stopwatch(times, speeds))[ALIKE] == [names[0]] * 2
 
 
-def test_times_of_a_worker_that_lost_its_core_do_not_count() -> None:
+def test_times_of_a_preempted_worker_do_not_count() -> None:
     first, *others = promising()
     pool = Stopwatch(dict.fromkeys((first, *others), 1.0), disturbed=others)
     assert chosen(pool)[ALIKE] == [first] * 2
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-def test_what_always_lost_its_core_has_the_time_of_its_fastest_run(kept: int) -> None:
+def test_what_was_always_preempted_has_the_time_of_its_fastest_run(kept: int) -> None:
     """So a search on a busy machine chooses what the next one finds."""
     cache, names = MeasurementCache(), promising()
     times = {name: 1.0 if n == kept else 2.0 for n, name in enumerate(names)}
-    pool = Stopwatch({name: -time for name, time in times.items()})
+    pool = Stopwatch(times, preempted=True)
     assert chosen(pool, cache)[ALIKE] == [names[kept]] * 2
     again = Stopwatch({})
     assert chosen(again, cache)[ALIKE] == [names[kept]] * 2

@@ -30,7 +30,7 @@ from tvm_ios.backend.cpu.stage.strips import in_strips, strip_shares
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.lowering.schedule_lowering import ScheduleLowering
-from tvm_ios.measure.transport.protocol import Turn
+from tvm_ios.measure.transport.protocol import TimedRuns
 from tvm_ios.ops.tensor import TensorSpec
 from tvm_ios.ops.window import Window
 from tvm_ios.options import Options
@@ -238,13 +238,13 @@ def test_strips_are_measured() -> None:
         scheduler.stage_builder.partitionings(spec, scheduler.cost.operator_seconds)[-1] == "strips"
     )
     stage = scheduler.stage_builder.partition(spec, "strips", scheduler.cost.operator_seconds)
-    turns: list[Turn] = []
+    timed: list[TimedRuns] = []
     scheduler.pool.each(
-        [stage], lambda device, s: device.time([s], 3), lambda _, t: turns.append(t)
+        [stage], lambda runner, s: runner.time([s], 3), lambda _, t: timed.append(t)
     )
-    (turn,) = turns
-    assert turn.seconds.shape == (3, 1)
-    assert (turn.seconds != 0).all()  # negative where a worker was preempted
+    (runs,) = timed
+    assert runs.seconds.shape == runs.preempted.shape == (3, 1)
+    assert (runs.seconds > 0).all()
 
 
 @st.composite
@@ -265,7 +265,7 @@ def chains(draw: st.DrawFn) -> list[PlannedCall]:
             pixels, tile = height * width, draw(st.integers(1, 40))
             plane = PlaneTiles(draw(st.integers(1, 3)), -(-pixels // tile), tile, pixels)
         spec = TensorSpec((plane.pixels, draw(st.integers(1, 64))))
-        phase = Phase(plane.outer * plane.tiles, lambda *_: None)
+        phase = Phase(plane.outer * plane.num_tiles, lambda *_: None)
         kernel = Kernel("k", i, (spec,), (spec,), (phase,), plane=plane)
         calls.append(PlannedCall(kernel, 1.0, 0, (i - 1,) if i else ()))
     return calls

@@ -8,17 +8,17 @@ import numpy as np
 from support.cuda.fake_driver import TARGET, Emulated
 from support.cuda.model import Driver
 from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
-from tvm_ios.backend.cuda.measure.native_runner import NativeRunner
+from tvm_ios.backend.cuda.measure.session_handles import CudaSessionHandles
 from tvm_ios.measure.transport.session import LocalSession
 
 
 def filled(num_bytes: int, pattern: np.ndarray) -> tuple[bytes, int]:
     """The content of a memory that was filled, and the copies that it took."""
-    native, driver = NativeRunner(LocalSession(), CudaKernelBuilder(TARGET), 0), Driver()
-    memory = native.memory(num_bytes)
+    handles, driver = CudaSessionHandles(LocalSession(), CudaKernelBuilder(TARGET), 0), Driver()
+    memory = handles.memory(num_bytes)
     with driver.journal() as journal:
-        native.fill(memory, pattern)
-    return native.read(memory, num_bytes), sum("copy" in line for line in journal)
+        handles.fill(memory, pattern)
+    return handles.read(memory, num_bytes), sum("copy" in line for line in journal)
 
 
 def test_memory_is_filled_in_few_copies(emulated: Emulated) -> None:

@@ -16,8 +16,8 @@ from support.cuda.model import Driver
 from support.cuda.whole import settings
 from support.networks import conv, few_stages, relax_module
 from tvm_ios.backend.cuda.measure.builder import CudaKernelBuilder
-from tvm_ios.backend.cuda.measure.native_runner import Call, NativeRunner
 from tvm_ios.backend.cuda.measure.runner import CudaStageRunner
+from tvm_ios.backend.cuda.measure.session_handles import Call, CudaSessionHandles
 from tvm_ios.backend.cuda.measure.weights import weights_from
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.lowering.cold import Place
@@ -41,15 +41,17 @@ def timed(l2_bytes: int) -> tuple[str, list[float], list[set[Place]], list[str]]
     )  # fmt: skip
     spec = stage_builder.stage_of((0,), "concurrent")
     stage = stage_builder.partition(spec, stage_builder.default_partitioning, {})
-    driver, time, places = Driver(), NativeRunner.time, []
+    driver, time, places = Driver(), CudaSessionHandles.time, []
 
-    def note(native: NativeRunner, runs: Sequence[Sequence[Call]], *arguments: Any) -> np.ndarray:
+    def note(
+        handles: CudaSessionHandles, runs: Sequence[Sequence[Call]], *arguments: Any
+    ) -> np.ndarray:
         places.extend(call.places for run in runs for call in run)
-        return time(native, runs, *arguments)
+        return time(handles, runs, *arguments)
 
     with settings({"TVM_IOS_FAKE_DRIVER_COMPUTE": "0"}), pytest.MonkeyPatch.context() as patch:
         bench.time([stage], 1)  # checks the stage
-        patch.setattr(NativeRunner, "time", note)
+        patch.setattr(CudaSessionHandles, "time", note)
         with driver.journal() as journal:
             seconds = bench.time([stage], 2).seconds
     return weights_from(lowered), seconds, list(map(set, zip(*places, strict=True))), journal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels and the memory of a CUDA device in a session."""
+"""The handles of a CUDA device's session: kernels and memory, of which stages are composed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvm_ios_runtime.cuda import explained
 
 from ....lowering.cold import Place
 from ....measure.transport.session import DeviceLost, DeviceUnavailable, RemoteSession, Session
-from ....measure.transport.session_handles import SessionRunner, floats
+from ....measure.transport.session_handles import SessionHandles, floats
 from ....support.errors import UnsupportedError, device_errors
 from ..kernels.kernel import CudaKernel
 from .builder import CudaKernelBuilder
@@ -35,7 +35,7 @@ class Call:
     places: tuple[Place, ...]
 
 
-class NativeRunner(SessionRunner[CudaKernel]):
+class CudaSessionHandles(SessionHandles[CudaKernel]):
     """The kernels and the memory of one device; see ``src/runtime/cuda/stage_runner.h``.
 
     A device that has failed cannot be used again by its process. If that is another one than this,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels and the memory of a session, in which stages run."""
+"""The handles of a CPU's session: kernels and memory, of which stages are composed and timed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....lowering.cold import Place
-from ....measure.transport.protocol import Turn
+from ....measure.transport.protocol import TimedRuns
 from ....measure.transport.session import DeviceLost, Session
-from ....measure.transport.session_handles import SessionRunner, floats
+from ....measure.transport.session_handles import SessionHandles, floats
 from ..kernels.kernel import Kernel
 from .builder import CpuKernelBuilder
 
@@ -27,10 +27,8 @@ class Call:
     places: tuple[Place, ...]
 
 
-class NativeRunner(SessionRunner[Kernel]):
-    """The kernels and the memory of one session.
-
-    The session refers to both by number, see ``src/runtime/stage_runner.h``.
+class CpuSessionHandles(SessionHandles[Kernel]):
+    """The kernels and the memory of one session, see ``src/runtime/stage_runner.h``.
 
     Parameters
     ----------
@@ -49,7 +47,7 @@ class NativeRunner(SessionRunner[Kernel]):
         program: np.ndarray,
         levels: Sequence[int],
         workers: int,
-    ) -> Turn:
+    ) -> TimedRuns:
         """Measure the seconds that stages take, one after another, in each of several runs.
 
         Parameters
@@ -87,10 +85,18 @@ class NativeRunner(SessionRunner[Kernel]):
                 f"{len(runs)} runs of {len(levels)} stages, each below {limit:g} s"
             )
         table = times[2:].reshape(len(runs), 2 + len(levels))
-        return Turn(table[:, 2:], table[:, :2], times[:2])
+        return _decoded(table[:, 2:], table[:, :2], times[:2])
 
     def _encode(self, call: Call) -> Iterable[int]:
         yield self._number(call.kernel, call.phase)
         for place in call.places:
             yield place.memory
             yield place.offset
+
+
+def _decoded(seconds: np.ndarray, arithmetic: np.ndarray, copies: np.ndarray) -> TimedRuns:
+    """Return what a session has answered: it negates the seconds in which a worker was preempted.
+
+    See ``StageRunner::Time`` in ``src/runtime/stage_runner.h``.
+    """
+    return TimedRuns(np.abs(seconds), seconds < 0, arithmetic, copies)

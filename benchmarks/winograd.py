@@ -86,7 +86,7 @@ class Runner:
         module = tvm.runtime.load_module(str(library.path))
         self.kernel = kernel
         self._phases = [
-            (module[name], phase.tiles)
+            (module[name], phase.num_tiles)
             for name, phase in zip(library.names[kernel.key], kernel.phases, strict=True)
         ]
         random = np.random.default_rng(0)

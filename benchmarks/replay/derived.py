@@ -99,7 +99,7 @@ class _Model:
             low, high = _EFFICIENCY
             efficiency = low + (high - low) * _uniform(self._digest(stage, number), "efficiency")
             work += seconds / efficiency
-            largest = max(largest, seconds / max(kernel.tiles, 1))
+            largest = max(largest, seconds / max(kernel.num_tiles, 1))
         return work / workers + largest * (1 - 1 / workers)
 
     def _by_groups(self, stage: AnyStage) -> float:

@@ -100,7 +100,7 @@ MUTANTS = (
     Mutant(
         "a kernel takes the whole device",
         f"{_CUDA}/measure/tune.py",
-        "return seconds * min(1.0, kernel.tiles / multiprocessors)",
+        "return seconds * min(1.0, kernel.num_tiles / multiprocessors)",
         "return seconds",
         (f"{_LEAN}::test_what_a_kernel_takes",),
     ),

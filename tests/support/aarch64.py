@@ -85,8 +85,8 @@ def _program(kernel: Kernel, symbols: Sequence[str], sizes: Sequence[int]) -> st
     for symbol, phase in zip(symbols, kernel.phases, strict=True):
         following = ", 0" if phase.prefetches else ""
         declarations.append(f"int32_t {symbol}();")
-        middle = phase.tiles // 2
-        for begin, end in ((middle, phase.tiles), (0, middle)):
+        middle = phase.num_tiles // 2
+        for begin, end in ((middle, phase.num_tiles), (0, middle)):
             calls.append(f"{symbol}({pointers}, {begin}, {end}{following});")
     return _PROGRAM % {
         "declarations": "\n".join(declarations),

@@ -79,8 +79,8 @@ def run_kernel(
     written = [poisoned_tensor(spec.shape, spec.dtype) for spec in kernel.outputs + kernel.scratch]
     tensors = [tvm.runtime.tensor(array) for array in (*inputs, *written)]
     for i, phase in enumerate(kernel.phases):
-        inner = random.integers(0, phase.tiles + 1, min(phase.tiles, 4))
-        cuts = [0, *sorted(int(cut) for cut in inner), phase.tiles]
+        inner = random.integers(0, phase.num_tiles + 1, min(phase.num_tiles, 4))
+        cuts = [0, *sorted(int(cut) for cut in inner), phase.num_tiles]
         ranges = list(pairwise(cuts))
         for k in random.permutation(len(ranges)):
             module[f"p{i}"](*tensors, *ranges[k])

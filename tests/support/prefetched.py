@@ -91,7 +91,7 @@ def chunks(kernel: Kernel) -> Iterator[tuple[int, int, int]]:
     phase = kernel.phases[-1]
     weights = phase.weights
     assert weights is not None
-    starts = sorted({(weights.first(tile), tile) for tile in range(phase.tiles)})
+    starts = sorted({(weights.first(tile), tile) for tile in range(phase.num_tiles)})
     first = dict(reversed(starts))
     ends = [*list(first)[-2::-1], kernel.tensors[weights.tensor].num_elements]
     yield from ((first[begin], begin, end) for begin, end in zip(sorted(first), ends, strict=True))

@@ -28,7 +28,7 @@ def profile_run(scheduler: Scheduler, schedule: Schedule, repeat: int = 20) -> N
     """
     timeline = scheduler.trace(schedule, repeat)
     stages = [s for s in scheduler.lower(schedule) if not isinstance(s, Operator)]
-    ran = [i for stage in stages for i in stage.implementations if not i.kernel.free]
+    ran = [i for stage in stages for i in stage.implementations if not i.kernel.is_noop]
     alone = time_alone(scheduler.pool, ran, repeat)
     slots = scheduler.stage_builder.lowered.slots
     moved = {i.operators: sum(map(sum, moved_bytes(i, slots))) for i in ran}

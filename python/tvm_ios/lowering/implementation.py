@@ -90,7 +90,7 @@ def moved_bytes(
 
     kernel = implementation.kernel
     read = zip(implementation.inputs, kernel.inputs, strict=True)
-    written = zip(implementation.outputs, kernel.outputs, strict=not kernel.free)
+    written = zip(implementation.outputs, kernel.outputs, strict=not kernel.is_noop)
     return tuple(num_bytes(*pair) for pair in read), tuple(num_bytes(*pair) for pair in written)
 
 

@@ -43,12 +43,12 @@ class Kernel(ABC):
 
     @property
     @abstractmethod
-    def tiles(self) -> int:
+    def num_tiles(self) -> int:
         """The most that can be computed at the same time."""
 
     @property
     @abstractmethod
-    def steps(self) -> int:
+    def num_phases(self) -> int:
         """How often all that compute it wait for each other."""
 
     @property
@@ -57,7 +57,7 @@ class Kernel(ABC):
         return None
 
     @property
-    def free(self) -> bool:
+    def is_noop(self) -> bool:
         """Whether there is nothing to do, as the result is in place already."""
         return False
 

@@ -45,9 +45,9 @@ class Stage(Generic[K_co]):
         return Stage((implementation,), (0,), ((),))
 
     @property
-    def free(self) -> bool:
+    def is_noop(self) -> bool:
         """Whether there is nothing to do, as all results are in place already."""
-        return all(i.kernel.free for i in self.implementations)
+        return all(i.kernel.is_noop for i in self.implementations)
 
     @cached_property
     def key(self) -> Key:

@@ -79,7 +79,7 @@ def _can_gain(device: Recorded, candidate: Candidate) -> bool:
     seconds = {builder.stage_of(c.ops, c.strategy).key: device.true_seconds(c) for c in singles}
     alone = {i.kernel.key: device.alone(i.kernel) for i in stage.implementations}
     if len(singles) == 1:
-        return not stage.free
+        return not stage.is_noop
     return builder.max_saving(stage, seconds, alone) > 0.011 * sum(seconds.values())
 
 

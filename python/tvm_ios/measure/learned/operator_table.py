@@ -101,5 +101,5 @@ def _sizes(
     values = zip(implementation.inputs, inputs, strict=True)
     weights = sum(size for value, size in values if isinstance(value, np.ndarray))
     written = sum(outputs)
-    moved = 0 if kernel.free else sum(inputs) - weights + written
-    return moved, weights, written, kernel.tiles, kernel.steps, kernel.plane is not None
+    moved = 0 if kernel.is_noop else sum(inputs) - weights + written
+    return moved, weights, written, kernel.num_tiles, kernel.num_phases, kernel.plane is not None

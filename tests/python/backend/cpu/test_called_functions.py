@@ -40,7 +40,7 @@ def test_a_called_function_is_a_kernel() -> None:
     scheduler = Scheduler.prepare(_module(_tiled), NATIVE)
     (implementation,) = scheduler.stage_builder.lowered.implementations
     assert implementation is not None
-    assert implementation.kernel.tiles > 1, "workers share it"
+    assert implementation.kernel.num_tiles > 1, "workers share it"
     emitted = scheduler.emit(scheduler.unsearched())
     assert not [f for f in emitted.functions.values() if isinstance(f, tirx.PrimFunc)]
 

@@ -84,7 +84,7 @@ def test_reshapes_of_what_is_multiplied_move_nothing() -> None:
     reshapes = [op for op in lowered.graph.operators if op.kind == "reshape"][1:]
     assert len(reshapes) == 4
     for op_ in reshapes:
-        assert lowered.implementations[op_.index].kernel.free
+        assert lowered.implementations[op_.index].kernel.is_noop
         assert {op_.call.args[0], *op_.outputs} <= lowered.narrow.keys()
 
 

@@ -184,12 +184,12 @@ class _Driver:
         for index, step in enumerate(steps):
             implementation = self.launched[number].stage.implementations[step.call]
             plane = implementation.kernel.strip_plane
-            readings = [Reading(implementation, 0, o * plane.tiles) for o in range(plane.outer)]
+            readings = [Reading(implementation, 0, o * plane.num_tiles) for o in range(plane.outer)]
             places = [reading.place(self.region) for reading in readings[1:]]
             places.append(self._after(number, worker) if step == steps[-1] else None)
             distances = list(map(self._distance, readings, places))
             with self._recorded(number, worker, index), T.serial(plane.outer) as outer:
-                begin, end = (outer * plane.tiles + tile for tile in (step.begin, step.end))
+                begin, end = (outer * plane.num_tiles + tile for tile in (step.begin, step.end))
                 self._call(implementation, 0, begin, end, _per_worker(outer, distances))
 
     def _recorded(self, number: int, worker: Any, step: int = 0) -> AbstractContextManager[None]:

@@ -59,13 +59,13 @@ def beside(kernels: Sequence[Kernel]) -> Kernel:
     first = kernels[0]
     assert all(k.inputs == first.inputs and len(k.phases) == 1 for k in kernels), "all alike"
     phases = [kernel.phases[0] for kernel in kernels]
-    ends = list(accumulate(phase.tiles for phase in phases))
+    ends = list(accumulate(phase.num_tiles for phase in phases))
 
     def emit(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
         inputs, outputs = buffers[: len(first.inputs)], buffers[len(first.inputs) :]
         for phase, output, end in zip(phases, outputs, ends, strict=True):
             low, high = (
-                T.min(T.max(bound - (end - phase.tiles), 0), phase.tiles)
+                T.min(T.max(bound - (end - phase.num_tiles), 0), phase.num_tiles)
                 for bound in (begin, begin + extent)
             )
             phase.emit([*inputs, output], low, high - low)

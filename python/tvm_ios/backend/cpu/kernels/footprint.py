@@ -66,15 +66,15 @@ def footprint(kernel: Kernel, tiles: Interval, accessed: Accessed) -> Iterator[T
     if plane is None:
         yield from _everything(kernel, accessed)
         return
-    (begin, first), (end, last) = (divmod(tile, plane.tiles) for tile in tiles)
+    (begin, first), (end, last) = (divmod(tile, plane.num_tiles) for tile in tiles)
     if begin == end:
         yield from _box(kernel, plane, (begin, begin + 1), (first, last))
         return
     if first:
-        yield from _box(kernel, plane, (begin, begin + 1), (first, plane.tiles))
+        yield from _box(kernel, plane, (begin, begin + 1), (first, plane.num_tiles))
         begin += 1
     if begin < end:
-        yield from _box(kernel, plane, (begin, end), (0, plane.tiles))
+        yield from _box(kernel, plane, (begin, end), (0, plane.num_tiles))
     if last:
         yield from _box(kernel, plane, (end, end + 1), (0, last))
 

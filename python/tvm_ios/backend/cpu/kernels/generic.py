@@ -117,8 +117,8 @@ def _spec(buffer: Any) -> TensorSpec:
 def _phase(nest: tirx.Stmt, buffers: Sequence[Any]) -> Phase:
     """Make a phase of a loop nest; its tiles are those of a parallel outermost loop."""
     tiled = isinstance(nest, tirx.For) and nest.kind == tirx.ForKind.PARALLEL
-    tiles = int(nest.extent) if tiled else 1
-    return Phase(tiles, _emitter(nest, buffers, tiled), large_buffers=True)
+    num_tiles = int(nest.extent) if tiled else 1
+    return Phase(num_tiles, _emitter(nest, buffers, tiled), large_buffers=True)
 
 
 def _emitter(nest: tirx.Stmt, buffers: Sequence[Any], tiled: bool) -> Emit:

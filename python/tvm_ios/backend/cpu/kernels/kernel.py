@@ -49,7 +49,7 @@ class Phase:
 
     Attributes
     ----------
-    tiles : int
+    num_tiles : int
         Number of tiles.
     emit : callable
         ``emit(buffers, begin, extent)`` emits the code that computes tiles ``begin`` to
@@ -67,7 +67,7 @@ class Phase:
         The LLVM IR of each function that the code calls.
     """
 
-    tiles: int
+    num_tiles: int
     emit: Emit
     work: float = 1.0
     large_buffers: bool = False
@@ -109,12 +109,12 @@ class Kernel(AnyKernel):
     narrows: bool = field(default=False, compare=False)
 
     @property
-    def tiles(self) -> int:
+    def num_tiles(self) -> int:
         """The largest number of tiles that can be computed at the same time."""
-        return max((phase.tiles for phase in self.phases), default=0)
+        return max((phase.num_tiles for phase in self.phases), default=0)
 
     @property
-    def steps(self) -> int:
+    def num_phases(self) -> int:
         """The number of phases; all workers synchronize after each."""
         return len(self.phases)
 
@@ -125,7 +125,7 @@ class Kernel(AnyKernel):
         return self.plane
 
     @property
-    def free(self) -> bool:
+    def is_noop(self) -> bool:
         """Whether the kernel has nothing to do because all results are in place already."""
         return not self.phases
 

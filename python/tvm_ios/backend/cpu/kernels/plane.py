@@ -18,13 +18,15 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True)
 class PlaneTiles:
-    """The tiles of one phase; tile ``tile`` of plane ``outer`` has index ``outer * tiles + tile``.
+    """The tiles of one phase.
+
+    Tile ``tile`` of plane ``outer`` has index ``outer * num_tiles + tile``.
 
     Attributes
     ----------
     outer : int
         Number of planes: images times chunks of channels.
-    tiles : int
+    num_tiles : int
         Tiles of one plane. Each covers ``width`` neighbouring pixels of the result; the last one
         covers the remainder.
     width : int
@@ -52,7 +54,7 @@ class PlaneTiles:
     """
 
     outer: int
-    tiles: int
+    num_tiles: int
     width: int
     pixels: int
     rows: Window | None = None

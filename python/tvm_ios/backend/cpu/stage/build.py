@@ -206,12 +206,12 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
         passed = passing_bytes(calls) if in_strips(calls) else 0
         saved = passed * _FAR / self.workers - _BARRIER
         for single in self.per_operator(stage):
-            if single.free:
+            if single.is_noop:
                 continue
             (implementation,) = single.implementations
-            seconds, tiles = serial[single.key], implementation.kernel.tiles
-            rounds = math.ceil(tiles / self.workers)
-            waiting = seconds * (1 - tiles / (self.workers * rounds))
+            seconds, num_tiles = serial[single.key], implementation.kernel.num_tiles
+            rounds = math.ceil(num_tiles / self.workers)
+            waiting = seconds * (1 - num_tiles / (self.workers * rounds))
             uneven = seconds - costs[implementation.kernel.key] / self.workers
             saved += _BARRIER + max(waiting, uneven, 0.0)
         return saved

@@ -174,14 +174,14 @@ def _fixed(
     )
     work = multiply_adds / workers
     return (
-        work * _longest(plane.outer * plane.tiles, workers) + weights / workers,
-        work * _longest(plane.tiles, workers) + weights,
+        work * _longest(plane.outer * plane.num_tiles, workers) + weights / workers,
+        work * _longest(plane.num_tiles, workers) + weights,
     )
 
 
-def _longest(tiles: int, workers: int) -> float:
-    """Return the longest share of ``tiles`` equal tiles, in shares of the mean."""
-    return math.ceil(tiles / workers) * workers / tiles
+def _longest(num_tiles: int, workers: int) -> float:
+    """Return the longest share of ``num_tiles`` equal tiles, in shares of the mean."""
+    return math.ceil(num_tiles / workers) * workers / num_tiles
 
 
 def _reads(lowered: CpuLoweredGraph, number: int, plane: PlaneTiles | None) -> Iterator[_Read]:
@@ -205,7 +205,7 @@ def _written(lowered: CpuLoweredGraph, producer: int, whole: bool) -> Iterator[_
     implementation = lowered.implementations[producer]
     if implementation is None:
         return
-    if implementation.kernel.free:
+    if implementation.kernel.is_noop:
         for before in lowered.graph.predecessors[producer]:
             yield from _written(lowered, before, whole)
         return

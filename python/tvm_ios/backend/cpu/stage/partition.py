@@ -43,7 +43,7 @@ def plan_groups(calls: Sequence[PlannedCall], workers: int) -> StagePlan:
     """Assign every group to one worker."""
     owner, _ = _pack(calls, workers)
     shares = [
-        Share(i, p, _whole(phase.tiles, owner[call.group], workers))
+        Share(i, p, _whole(phase.num_tiles, owner[call.group], workers))
         for i, call in enumerate(calls)
         for p, phase in enumerate(call.kernel.phases)
     ]
@@ -111,26 +111,28 @@ def _divide(
     costs = [calls[i].phase_cost(phase) for i, phase in level]
     total, done, shares = sum(costs), 0.0, []
     for (i, phase), cost in zip(level, costs, strict=True):
-        tiles = calls[i].kernel.phases[phase].tiles
+        num_tiles = calls[i].kernel.phases[phase].num_tiles
         cuts = [
-            _tile_at(total * w / workers, done, cost, tiles) if total else tiles * w // workers
+            _tile_at(total * w / workers, done, cost, num_tiles)
+            if total
+            else num_tiles * w // workers
             for w in range(workers)
         ]
-        shares.append(Share(i, phase, (*cuts, tiles)))
+        shares.append(Share(i, phase, (*cuts, num_tiles)))
         done += cost
     return tuple(shares)
 
 
-def _tile_at(point: float, begin: float, cost: float, tiles: int) -> int:
+def _tile_at(point: float, begin: float, cost: float, num_tiles: int) -> int:
     """Return the tile boundary nearest to ``point`` in a phase that begins at ``begin``."""
     if cost == 0.0:
-        return 0 if point <= begin else tiles
+        return 0 if point <= begin else num_tiles
     # A schedule may state any times: bounded before it is rounded, which infinities are not.
-    return round(min(max(0.0, (point - begin) / cost * tiles), float(tiles)))
+    return round(min(max(0.0, (point - begin) / cost * num_tiles), float(num_tiles)))
 
 
-def _whole(tiles: int, owner: int, workers: int) -> tuple[int, ...]:
-    return tuple(0 if w <= owner else tiles for w in range(workers + 1))
+def _whole(num_tiles: int, owner: int, workers: int) -> tuple[int, ...]:
+    return tuple(0 if w <= owner else num_tiles for w in range(workers + 1))
 
 
 def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
@@ -141,9 +143,9 @@ def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
             if isinstance(share, StripShare):
                 seen |= _check_strips(share, calls)
                 continue
-            tiles = calls[share.call].kernel.phases[share.phase].tiles
+            num_tiles = calls[share.call].kernel.phases[share.phase].num_tiles
             assert len(share.cuts) == plan.workers + 1, "a cut for every worker"
-            assert (share.cuts[0], share.cuts[-1]) == (0, tiles), "a share covers its phase"
+            assert (share.cuts[0], share.cuts[-1]) == (0, num_tiles), "a share covers its phase"
             assert list(share.cuts) == sorted(share.cuts), "cuts rise"
             assert (share.call, share.phase) not in seen, "a phase is assigned once"
             seen.add((share.call, share.phase))
@@ -158,7 +160,7 @@ def _check_strips(share: StripShare, calls: Sequence[PlannedCall]) -> set[tuple[
         for step in steps:
             computed.setdefault(step.call, set()).update(range(step.begin, step.end))
     for call, tiles in computed.items():
-        assert tiles == set(range(calls[call].kernel.strip_plane.tiles)), (
+        assert tiles == set(range(calls[call].kernel.strip_plane.num_tiles)), (
             "strips cover their planes"
         )
     return {(call, 0) for call in computed}

@@ -136,7 +136,7 @@ class _Group:
         A window may step over rows, or end before the last row. Those rows are computed
         nevertheless, as other stages may read them.
         """
-        following = self.planes[call].tiles
+        following = self.planes[call].num_tiles
         for tiles in reversed(strips):
             low, high = tiles[call] if _some(tiles[call]) else (following, following)
             tiles[call] = (low, max(high, following))

@@ -42,17 +42,17 @@ class CudaKernel(Kernel):
         return () if self.lean is None else (self.lean.key,)
 
     @property
-    def tiles(self) -> int:
+    def num_tiles(self) -> int:
         """The thread blocks of the largest launch, 1 for a library's, which are unknown."""
         return max((grid.blocks for grid in self._grids), default=1)
 
     @property
-    def steps(self) -> int:
+    def num_phases(self) -> int:
         """The number of launches, which run one after another."""
         return max(len(self._grids), 1)
 
     @property
-    def free(self) -> bool:
+    def is_noop(self) -> bool:
         """Whether there is nothing to do, as the result is in place already."""
         return self.function is None
 

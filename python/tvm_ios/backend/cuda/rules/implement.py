@@ -73,7 +73,7 @@ class CudaNetwork:
         """Return the candidate of an operator by its variant; None if there is none."""
         candidates = self.candidates[op.index]
         found = next((c for c in candidates if c.kernel.variant == wanted), None)
-        if found is None and wanted and not all(c.kernel.free for c in candidates):
+        if found is None and wanted and not all(c.kernel.is_noop for c in candidates):
             _logger.warning("operator %s cannot be computed by %s here", op.name, wanted)
         return found
 

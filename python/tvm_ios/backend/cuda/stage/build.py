@@ -61,7 +61,7 @@ class CudaStageBuilder(StageBuilder[CudaKernel, CudaStage]):
     def variants(self, op: int) -> frozenset[str]:
         """Return the variants of an operator's candidate kernels."""
         kernels = (found.kernel for found in self.network.candidates[op])
-        return frozenset(kernel.variant for kernel in kernels if not kernel.free)
+        return frozenset(kernel.variant for kernel in kernels if not kernel.is_noop)
 
     def lean_variant(self, op: int) -> str | None:
         """Return the variant of the kernel that takes less of the device; None if there is none."""
@@ -220,7 +220,7 @@ def _levels(stage: Stage[CudaKernel]) -> list[list[int]]:
         depth.append(1 + max((depth[i] for i in before), default=-1))
     levels: dict[int, list[int]] = {}
     for i, implementation in enumerate(stage.implementations):
-        if not implementation.kernel.free:
+        if not implementation.kernel.is_noop:
             levels.setdefault(depth[i], []).append(i)
     return [levels[level] for level in sorted(levels)]
 
@@ -228,16 +228,16 @@ def _levels(stage: Stage[CudaKernel]) -> list[list[int]]:
 def _working_groups(stage: Stage[CudaKernel]) -> list[int]:
     """Return the groups that have something to compute, in the order in which they appear."""
     pairs = zip(stage.implementations, stage.groups, strict=True)
-    return list(dict.fromkeys(group for i, group in pairs if not i.kernel.free))
+    return list(dict.fromkeys(group for i, group in pairs if not i.kernel.is_noop))
 
 
 def _loads(stage: Stage[CudaKernel], costs: Mapping[Hashable, float]) -> list[GroupLoad]:
     """Return the loads of the groups that have something to compute."""
     loads = dict.fromkeys(_working_groups(stage), GroupLoad(0.0, 0))
     for implementation, group in zip(stage.implementations, stage.groups, strict=True):
-        if implementation.kernel.free:
+        if implementation.kernel.is_noop:
             continue
         known, kernel = loads[group], implementation.kernel
         seconds = known.seconds + costs.get(kernel.key, 0.0)
-        loads[group] = GroupLoad(seconds, max(known.blocks, kernel.tiles))
+        loads[group] = GroupLoad(seconds, max(known.blocks, kernel.num_tiles))
     return list(loads.values())

@@ -98,7 +98,7 @@ def weights_at(launch: Launch, number: int, worker: int) -> np.ndarray | None:
     kernel = implementation.kernel
     if kernel.plane is None or not kernel.name.startswith("conv2d"):
         return None
-    return implementation.inputs[1][kernel.plane.blocks[tile // kernel.plane.tiles]]
+    return implementation.inputs[1][kernel.plane.blocks[tile // kernel.plane.num_tiles]]
 
 
 @pytest.mark.parametrize("partitioning", [None, "tiles"])
@@ -151,7 +151,7 @@ def computed(kernel: Kernel, functions, inputs: list[np.ndarray], tile: int) -> 
     others = [tvm.runtime.tensor(np.zeros(spec.shape, "float32")) for spec in specs]
     arguments = [*map(tvm.runtime.tensor, inputs), *others]
     for phase, function in zip(kernel.phases[:-1], functions[:-1], strict=True):
-        function(*arguments, 0, phase.tiles)
+        function(*arguments, 0, phase.num_tiles)
     functions[-1](*arguments, tile, tile + 1)
     return others[0].numpy()
 
@@ -171,7 +171,7 @@ def test_what_follows_is_prefetched_after_the_last_chunk(
     )
     tensor = kernel.phases[-1].weights.tensor
     function = recorded(kernel, tensor, SECOND_CACHE, monkeypatch)
-    size, tiles = kernel.tensors[tensor].num_elements, kernel.phases[-1].tiles
+    size, tiles = kernel.tensors[tensor].num_elements, kernel.phases[-1].num_tiles
     parts = list(chunks(kernel))
     assert len(parts) > 1
     for end, (_, begin, last) in ((parts[1][0], parts[0]), (tiles, parts[-1])):
@@ -187,7 +187,7 @@ def test_what_follows_is_prefetched_after_the_last_chunk(
 def test_a_group_prefetches_the_weights_of_the_next_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind those of a chunk lie those of the next, and what follows is needed after the last."""
     kernel = in_one_group()
-    tensor, tiles = kernel.phases[-1].weights.tensor, kernel.phases[-1].tiles
+    tensor, tiles = kernel.phases[-1].weights.tensor, kernel.phases[-1].num_tiles
     function = recorded(kernel, tensor, SECOND_CACHE, monkeypatch)
     size, parts = kernel.tensors[tensor].num_elements, list(chunks(kernel))
     assert len(parts) == tiles > 2

@@ -124,7 +124,7 @@ def image_kernel(images: int) -> tuple[Kernel, tvm.runtime.Module]:
 @given(data=st.data())
 def test_rows_of_tiles(images: int, data: st.DataObject) -> None:
     kernel, function = image_kernel(images)
-    tiles = two_of(kernel.tiles, data)
+    tiles = two_of(kernel.num_tiles, data)
     check(kernel, function, [tiles], footprint(kernel, tiles, accessed(kernel)))
 
 
@@ -134,7 +134,7 @@ def test_rows_of_tiles(images: int, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_tiles_in_order(body, images: int, data: st.DataObject) -> None:
     for kernel, function in kernels(body, images):
-        tiles = two_of(kernel.tiles, data)
+        tiles = two_of(kernel.num_tiles, data)
         check(kernel, function, [tiles], footprint(kernel, tiles, accessed(kernel)))
 
 
@@ -145,8 +145,10 @@ def test_tiles_in_order(body, images: int, data: st.DataObject) -> None:
 def test_tiles_of_all_planes(body, images: int, data: st.DataObject) -> None:
     for kernel, function in kernels(body, images):
         plane = kernel.strip_plane
-        begin, end = two_of(plane.tiles, data)
-        parts = [(n * plane.tiles + begin, n * plane.tiles + end) for n in range(plane.outer)]
+        begin, end = two_of(plane.num_tiles, data)
+        parts = [
+            (n * plane.num_tiles + begin, n * plane.num_tiles + end) for n in range(plane.outer)
+        ]
         check(kernel, function, parts, strip_footprint(kernel, (begin, end)))
 
 
@@ -166,7 +168,7 @@ def merged(images: int) -> list[tuple[Kernel, tvm.runtime.Module]]:
 def test_several_results(images: int, data: st.DataObject) -> None:
     ((kernel, function),) = merged(images)
     assert len(kernel.outputs) == 2
-    tiles = two_of(kernel.tiles, data)
+    tiles = two_of(kernel.num_tiles, data)
     check(kernel, function, [tiles], footprint(kernel, tiles, accessed(kernel)))
 
 

@@ -94,10 +94,10 @@ def test_several_results() -> None:
 def test_work_can_be_shared_out() -> None:
     """Rows are tiles; a reduction to few values still has as many tiles as values."""
     softmax = kernel_of(lambda x: op.nn.softmax(x, axis=-1), (6, 100))
-    assert [phase.tiles for phase in softmax.phases] == [6] * len(softmax.phases)
+    assert [phase.num_tiles for phase in softmax.phases] == [6] * len(softmax.phases)
     assert len(softmax.phases) > 1
-    assert kernel_of(op.tanh, (1000,)).phases[0].tiles == -(-1000 // 64)
-    assert kernel_of(lambda x: op.sum(x), (6,)).phases[0].tiles == 1
+    assert kernel_of(op.tanh, (1000,)).phases[0].num_tiles == -(-1000 // 64)
+    assert kernel_of(lambda x: op.sum(x), (6,)).phases[0].num_tiles == 1
 
 
 def test_equal_operations_have_equal_keys() -> None:

@@ -25,7 +25,7 @@ def test_weights_come_into_the_first_cache(name: str, monkeypatch: pytest.Monkey
     number, margin = kernel.phases[-1].weights.tensor, MOST_BLOCKS * NEAR * core.lanes
     function = recorded(kernel, number, FIRST_CACHE, monkeypatch)
     parts = list(chunks(kernel))
-    ends = [*(tile for tile, *_ in parts[1:]), kernel.phases[-1].tiles]
+    ends = [*(tile for tile, *_ in parts[1:]), kernel.phases[-1].num_tiles]
     rest = [num_weights(kernel)] if kernel.phases[-1].prefetches else []
     for (tile, begin, end), last in zip(parts, ends, strict=True):
         found = set(marked(function, kernel, number, (tile, last), *rest).tolist())
@@ -47,7 +47,7 @@ def test_inputs_come_into_the_first_cache(monkeypatch: pytest.MonkeyPatch) -> No
     )
     function = recorded(kernel, 0, FIRST_CACHE, monkeypatch)
     rest = [0] if kernel.phases[-1].prefetches else []
-    found = set(marked(function, kernel, 0, (0, kernel.phases[-1].tiles), *rest).tolist())
+    found = set(marked(function, kernel, 0, (0, kernel.phases[-1].num_tiles), *rest).tolist())
     _, blocks, pixels, lanes = kernel.inputs[0].shape
     assert found.issuperset(range(pixels * lanes, blocks * pixels * lanes, LINE))
     assert min(found) >= pixels * lanes

@@ -137,7 +137,7 @@ def test_parts_of_several_grids(other: tuple[float, int]) -> None:
     alike = other == POSITIVE
     assert (variants(scheduler)[-1] == "int8") == alike
     (concat,) = (o.index for o in scheduler.graph.operators if o.kind == "concat")
-    assert scheduler.stage_builder.lowered.implementations[concat].kernel.free
+    assert scheduler.stage_builder.lowered.implementations[concat].kernel.is_noop
     assert max(check(mod)) < 0.02
 
 

@@ -100,7 +100,7 @@ def implementations(database) -> list[Implementation]:
 
 def test_records_are_found(database) -> None:
     chosen = implementations(database)
-    tiles = [[phase.tiles for phase in i.kernel.phases] for i in chosen]
+    tiles = [[phase.num_tiles for phase in i.kernel.phases] for i in chosen]
     assert tiles == [[8 * 6], [12], [1, 1], [1, 12, 1, 1]]
     assert all("scheduled" not in str(i.kernel.key) for i in implementations(None))
     empty = implementations(ms.database.MemoryDatabase())

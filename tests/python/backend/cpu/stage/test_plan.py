@@ -39,7 +39,7 @@ def stages(draw: st.DrawFn) -> list[PlannedCall]:
 def tiles_of(calls: list[PlannedCall]) -> dict[tuple[int, int], int]:
     """The number of tiles of each phase of each call."""
     phases = [(i, p, x) for i, c in enumerate(calls) for p, x in enumerate(c.kernel.phases)]
-    return {(i, p): phase.tiles for i, p, phase in phases}
+    return {(i, p): phase.num_tiles for i, p, phase in phases}
 
 
 def levels_of(result: StagePlan) -> dict[tuple[int, int], int]:

@@ -122,7 +122,7 @@ def test_what_is_copied(body: Callable[..., relax.Expr], channels: int, copied: 
     concats = [i for o, i in found if o.kind == "concat" and i is not None]
     assert concats
     assert sum(len(i.inputs) for i in concats) == copied
-    assert all(i.kernel.free == (not i.inputs) for i in concats)
+    assert all(i.kernel.is_noop == (not i.inputs) for i in concats)
 
 
 def test_tensors_of_the_caller_are_no_slices() -> None:
@@ -142,14 +142,14 @@ def test_an_operator_that_is_left_to_tvm_keeps_all_tensors_apart() -> None:
     network = implemented(relax_module(body, (1, 20, 5, 6)))
     assert network.lowered.opaque
     assert not network.lowered.slots
-    assert not any(i.kernel.free for i in network.lowered.implementations if i is not None)
+    assert not any(i.kernel.is_noop for i in network.lowered.implementations if i is not None)
 
 
 @pytest.mark.parametrize(("name", "launches"), [("squeezenet", 31), ("inception_v3", 110)])
 def test_public_networks_need_no_copies(name: str, launches: int) -> None:
     """Concatenations were 8 and 11 more."""
     kernels = [i.kernel for i in implemented(zoo.load(name)).lowered.implementations if i]
-    assert sum(not kernel.free for kernel in kernels) == launches
+    assert sum(not kernel.is_noop for kernel in kernels) == launches
 
 
 def compute(

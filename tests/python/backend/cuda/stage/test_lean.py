@@ -44,7 +44,7 @@ class Blocks(CudaKernel):
     """A kernel of which only the number of blocks is known."""
 
     @property
-    def tiles(self) -> int:
+    def num_tiles(self) -> int:
         return self.key
 
 

@@ -92,7 +92,7 @@ class _AttentionEmitter:
         most = _STRIP if max(a.depth, a.columns) <= _WIDE_DEPTH else 1
         self.strip = min(most, blocks(a.queries, core.lanes)) * core.lanes
         self.strips = blocks(a.queries, self.strip)
-        self.tiles = a.batch * a.heads * self.strips
+        self.num_tiles = a.batch * a.heads * self.strips
         parts, self.together = blocks(a.keys, _KEYS), 2 * PAIRS if self.amx else self.step
         self.block = blocks(a.keys, parts * self.together) * self.together
         distances = {4 * a.heads * size for size in (a.depth, a.columns)}
@@ -123,7 +123,7 @@ class _AttentionEmitter:
         a, tensors = self.attention, Head(self.attention, (), 0, 0, self.gathers)
         rows = {min(self.strip, a.queries), a.queries % self.strip} - {0}
         sources = frozenset().union(*(self._strip(tensors, 0, n).sources() for n in rows))
-        strips = Phase(self.tiles, self.emit, sources=sources)
+        strips = Phase(self.num_tiles, self.emit, sources=sources)
         if not self.gathers:
             return (strips,)
         return Phase(2 * a.batch * a.heads, self.gather, work=_GATHER_WORK / a.queries), strips

@@ -77,7 +77,7 @@ def conv2d_kernel(
     """
     emitter = ConvEmitter(conv, in_layout, out_layout, core, factors=factors, low=low)
     phase = Phase(
-        emitter.tiles,
+        emitter.num_tiles,
         emitter.emit,
         weights=emitter.weights(),
         sources=emitter.tile_type.sources(emitter),

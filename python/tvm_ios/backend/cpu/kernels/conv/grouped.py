@@ -167,7 +167,7 @@ def grouped_kernel(
         key=("grouped", planes, groups, channels, layout, core),
         inputs=emitter.input_specs(),
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
-        phases=(Phase(emitter.tiles, emitter.emit),),
+        phases=(Phase(emitter.num_tiles, emitter.emit),),
         plane=emitter.plane_tiles(),
         narrows=True,
     )

@@ -107,7 +107,7 @@ class ConvShape:
         self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)
         per_plane = blocks(self.columns.out, self.tile.columns) if self.flat else self.rows.out
         self.plane_tiles = per_plane
-        self.tiles = conv.batch * self.chunks * per_plane
+        self.num_tiles = conv.batch * self.chunks * per_plane
 
     def _choose_tile(self, core: Core) -> RegisterTile:
         """Choose the register tile for the weights of one chunk."""

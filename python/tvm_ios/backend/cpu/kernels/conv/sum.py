@@ -77,7 +77,7 @@ def conv2d_sum_kernel(
         key=("conv2d_sum", convs, tuple(in_layouts), out_layout, core, factors),
         inputs=(*feature_maps, *lead.input_specs()[2:]),
         outputs=lead.output_specs(),
-        phases=(Phase(lead.tiles, emitter.emit, sources=lead.tile_type.sources(lead)),),
+        phases=(Phase(lead.num_tiles, emitter.emit, sources=lead.tile_type.sources(lead)),),
         narrows=True,
     )
 

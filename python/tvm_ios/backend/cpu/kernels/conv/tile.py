@@ -141,12 +141,12 @@ class ConvTile:
         conv, lanes = self.conv, self.conv.lanes
         steps = blocks(conv.steps, conv.in_block) * conv.rows.kernel
         per_row = blocks(conv.columns.out, conv.tile.columns)
-        tiles = conv.rows.out * per_row
+        num_tiles = conv.rows.out * per_row
         block = math.prod(conv.weights_shape[1:-1])
         last = self.after is None and conv.chunks == 1
-        if last or tiles == 1 or not conv.far_weights:
+        if last or num_tiles == 1 or not conv.far_weights:
             return None
-        share = blocks(conv.tile.blocks * block, tiles * steps)
+        share = blocks(conv.tile.blocks * block, num_tiles * steps)
         tile = self.row * per_row + first // conv.tile.columns
         begin = self.following * (block * lanes)
         if self.after is not None:

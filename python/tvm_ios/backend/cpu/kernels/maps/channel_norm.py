@@ -77,10 +77,10 @@ def channel_norm_kernel(norm: ChannelNorm, layout: Layout, core: Core) -> Kernel
         key=("channel_norm", norm, layout, core),
         inputs=tuple(specs[kind] for kind in kinds),
         outputs=(specs["full"],),
-        phases=(Phase(norm.batch * emitter.tiles, emitter.emit),),
+        phases=(Phase(norm.batch * emitter.num_tiles, emitter.emit),),
         plane=PlaneTiles(
             norm.batch,
-            emitter.tiles,
+            emitter.num_tiles,
             emitter.width,
             norm.pixels,
             mixes=True,
@@ -98,11 +98,11 @@ class _ChannelNormEmitter:
         self.blocks = blocks(norm.channels, core.lanes)
         self.width = min(norm.pixels, max(1, (core.registers - 2) // 3))  # sums, means, operands
         self.full, self.rest = divmod(norm.pixels, self.width)
-        self.tiles = self.full + (self.rest > 0)
+        self.num_tiles = self.full + (self.rest > 0)
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         with T.serial(begin, begin + extent) as t:
-            image, number = bind(t // self.tiles), bind(t % self.tiles)
+            image, number = bind(t // self.num_tiles), bind(t % self.num_tiles)
             first = bind(number * self.width)
 
             def tile(width: int, _: Expr) -> None:

@@ -67,7 +67,7 @@ def channels_kernel(
         key=("channels", planes, tuple(operands), tuple(channels), layout, core),
         inputs=emitter.input_specs(),
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
-        phases=(Phase(emitter.tiles, emitter.emit),),
+        phases=(Phase(emitter.num_tiles, emitter.emit),),
         plane=emitter.plane_tiles(),
         narrows=True,
     )

@@ -51,7 +51,7 @@ def concat_kernel(
     counts = [blocks(c, width) for c in channels]
     begins = [sum(counts[:i]) for i in range(len(counts))]
     parts = tuple(range(len(channels))) if copied is None else copied
-    tiles = sum(counts[i] for i in parts)
+    num_tiles = sum(counts[i] for i in parts)
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         def copy(source: Any, part: int, image: Expr, i: Expr) -> None:
@@ -62,9 +62,9 @@ def concat_kernel(
 
         with T.serial(begin, begin + extent) as t:
             select(
-                t % tiles,
+                t % num_tiles,
                 [
-                    (counts[p], partial(copy, s, p, t // tiles))
+                    (counts[p], partial(copy, s, p, t // num_tiles))
                     for s, p in zip(buffers[:-1], parts, strict=True)
                 ],
             )
@@ -74,7 +74,7 @@ def concat_kernel(
         key=("concat", batch, channels, pixels, layout, parts),
         inputs=tuple(layout.spec((batch, channels[p], pixels, 1)) for p in parts),
         outputs=(layout.spec((batch, sum(channels), pixels, 1)),),
-        phases=(Phase(batch * tiles, emit),) if parts else (),
+        phases=(Phase(batch * num_tiles, emit),) if parts else (),
         order="channels",
         narrows=True,
     )

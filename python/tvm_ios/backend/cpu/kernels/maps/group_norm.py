@@ -80,9 +80,9 @@ def group_norm_kernel(norm: GroupNorm, layout: Layout, core: Core) -> Kernel:
         outputs=(specs["full"],),
         scratch=emitter.scratch(),
         phases=(
-            Phase(emitter.tiles, emitter.measure),
+            Phase(emitter.num_tiles, emitter.measure),
             Phase(norm.batch * norm.groups, emitter.combine, work=_COMBINE_WORK),
-            Phase(emitter.tiles, emitter.normalise),
+            Phase(emitter.num_tiles, emitter.normalise),
         ),
         order="channels",
         narrows=True,
@@ -104,7 +104,7 @@ class _GroupNormEmitter:
         self.chunk = blocks(norm.pixels, blocks(norm.pixels, most))
         self.full_chunks, self.rest = divmod(norm.pixels, self.chunk)
         self.chunks = self.full_chunks + (self.rest > 0)
-        self.tiles = norm.batch * self.blocks * self.chunks
+        self.num_tiles = norm.batch * self.blocks * self.chunks
 
     def scratch(self) -> tuple[TensorSpec, ...]:
         chunks = TensorSpec((self.norm.batch, self.blocks, self.chunks, 2, self.lanes))

@@ -92,7 +92,7 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
         key=("planes", planes, layout, core),
         inputs=emitter.input_specs(),
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
-        phases=(Phase(emitter.tiles, emitter.emit, sources=frozenset(sources)),),
+        phases=(Phase(emitter.num_tiles, emitter.emit, sources=frozenset(sources)),),
         plane=emitter.plane_tiles(),
         narrows=True,
     )
@@ -107,7 +107,7 @@ class PlanesEmitter:
         assert layout.block == core.lanes, "a block of channels is one vector"
         self.planes, self.layout, self.core, self.lanes = planes, layout, core, core.lanes
         self.blocks = blocks(planes.channels, core.lanes)
-        self.tiles = planes.batch * self.blocks * planes.rows.out
+        self.num_tiles = planes.batch * self.blocks * planes.rows.out
         width = weighted_width if planes.gather == "depthwise" else pooled_width
         self.width = width(core, planes.columns)
 

@@ -53,7 +53,7 @@ def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Ke
     right = m.right
     scratch: tuple[TensorSpec, ...] = ()
     phase = Phase(
-        emitter.tiles,
+        emitter.num_tiles,
         emitter.emit,
         weights=emitter.weights(),
         sources=emitter.tile_type.sources(emitter),
@@ -64,7 +64,7 @@ def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Ke
     elif emitter.packs:
         pack = Packing(m, core.lanes)
         scratch = (m.packed(core.lanes),)
-        phases = (Phase(pack.tiles, pack.emit, work=PACK_WORK / m.rows), *phases)
+        phases = (Phase(pack.num_tiles, pack.emit, work=PACK_WORK / m.rows), *phases)
     return Kernel(
         name="matmul",
         key=("matmul", matmul, core),

@@ -50,7 +50,7 @@ class Packing:
     def __init__(self, matmul: Matmul, lanes: int) -> None:
         self.matmul, self.lanes = matmul, lanes
         self.blocks = blocks(matmul.columns, lanes)
-        self.tiles = matmul.right.shape[0] * self.blocks
+        self.num_tiles = matmul.right.shape[0] * self.blocks
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         right, packed = buffers[1], buffers[-1]

@@ -37,7 +37,7 @@ class MatmulShape:
         self.full_chunks, self.rest_blocks = divmod(sum(self.full), self.tile.blocks)
         self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
         self.row_tiles = blocks(matmul.rows, self.tile.columns)
-        self.tiles = matmul.batch * self.chunks * self.row_tiles
+        self.num_tiles = matmul.batch * self.chunks * self.row_tiles
         self.slabs = self._count_slabs(core)
         self.slab = matmul.depth // self.slabs
         self.far_weights = matmul.weights and matmul.packed(core.lanes).num_bytes > core.l1_bytes

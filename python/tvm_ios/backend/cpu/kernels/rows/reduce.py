@@ -68,7 +68,7 @@ def reduce_kernel(reduce: Reduce, core: Core) -> Kernel:
             *(TensorSpec((size,)) for _ in reduce.epilogue.arguments),
         ),
         outputs=(TensorSpec((size,)),),
-        phases=(Phase(emitter.tiles, emitter.emit),),
+        phases=(Phase(emitter.num_tiles, emitter.emit),),
         narrows=True,
     )
 
@@ -78,7 +78,7 @@ class _ReduceEmitter:
         self.reduce, self.lanes = reduce, core.lanes
         self.combine, self.initial = _COMBINE[reduce.reduction]
         self.chunks = blocks(reduce.inner, core.lanes)
-        self.tiles = reduce.outer * self.chunks
+        self.num_tiles = reduce.outer * self.chunks
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         inner = self.reduce.inner

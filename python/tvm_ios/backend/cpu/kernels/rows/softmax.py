@@ -57,7 +57,7 @@ def softmax_kernel(softmax: Softmax, core: Core) -> Kernel:
             *(TensorSpec((sizes[kind],)) for kind in s.epilogue.arguments),
         ),
         outputs=(TensorSpec((sizes["full"],)),),
-        phases=(Phase(emitter.tiles, emitter.emit),),
+        phases=(Phase(emitter.num_tiles, emitter.emit),),
     )
 
 
@@ -86,7 +86,7 @@ class _Rows(_Softmax):
     def __init__(self, softmax: Softmax, core: Core) -> None:
         super().__init__(softmax, core)
         self.group = min(max(1, _TILE // softmax.length), _ROWS)
-        self.tiles = blocks(softmax.outer, self.group)
+        self.num_tiles = blocks(softmax.outer, self.group)
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         s = self.softmax
@@ -130,7 +130,7 @@ class _Columns(_Softmax):
     def __init__(self, softmax: Softmax, core: Core) -> None:
         super().__init__(softmax, core)
         self.chunks = blocks(softmax.inner, core.lanes)
-        self.tiles = softmax.outer * self.chunks
+        self.num_tiles = softmax.outer * self.chunks
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         s = self.softmax

@@ -60,7 +60,7 @@ def strided_kernel(strided: StridedMap, core: Core) -> Kernel:
         key=("strided", strided, core),
         inputs=tuple(TensorSpec((read.size,)) for read in strided.reads),
         outputs=(TensorSpec((math.prod(strided.shape),)),),
-        phases=(Phase(emitter.tiles, emitter.emit),),
+        phases=(Phase(emitter.num_tiles, emitter.emit),),
         narrows=True,
     )
 
@@ -153,7 +153,7 @@ class _Rows(_Map):
         self.piece = blocks(blocks(self.length, self.pieces), core.lanes) * core.lanes
         self.pieces = blocks(self.length, self.piece)
         self.group = max(1, _TILE // self.length)
-        self.tiles = blocks(self.rows, self.group) * self.pieces
+        self.num_tiles = blocks(self.rows, self.group) * self.pieces
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         with T.serial(begin, begin + extent) as t:
@@ -189,7 +189,7 @@ class _Transposing(_Map):
         self.outer = outer[: self.across] + outer[self.across + 1 :]
         self.height = self.axes[self.across].size
         self.strips = blocks(self.height, core.lanes)
-        self.tiles = math.prod(axis.size for axis in self.outer) * self.strips
+        self.num_tiles = math.prod(axis.size for axis in self.outer) * self.strips
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         with T.serial(begin, begin + extent) as t:

@@ -154,7 +154,7 @@ class _MapEmitter(WinogradEmitter):
         """Emit a range of strips, each from its inputs to its outputs."""
         bound, transformed, products = self.bind(buffers), self.one_strip(), self.products()
         with T.serial(begin, begin + extent) as strip:
-            strips = Strips(strip, 1, kept=True, tiles=self.tiles.count)
+            strips = Strips(strip, 1, kept=True, num_tiles=self.tiles.count)
             self.transform_strip(self._pixel(bound.image), transformed, strips)
             self.emit_chunks(bound, transformed, products, strips)
 
@@ -176,7 +176,7 @@ class _MapEmitter(WinogradEmitter):
             more = bind(T.Select(t - group + self.groups < begin + extent, 1, 0))
             first = bind(group * size)
             count = bind(T.min(size, self.strips - first)) if size > 1 else 1
-            strips = Strips(first, count, kept=False, tiles=self.tiles.count)
+            strips = Strips(first, count, kept=False, num_tiles=self.tiles.count)
             after = Following(more, following)
             self.emit_chunk(bound, buffers[-1], products, strips, chunk, after)
 

@@ -37,7 +37,7 @@ class WinogradEmitter(WinogradShape):
     def transform_strip(self, pixel: Pixel, transformed: Any, strips: Strips) -> None:
         """Transform the inputs of a strip to the memory of one."""
         first = bind(strips.first * self.strip)
-        count = bind(T.min(self.strip, strips.tiles - first))
+        count = bind(T.min(self.strip, strips.num_tiles - first))
         with T.serial(self.in_blocks) as block, T.serial(count) as i:
             self.transform(pixel, transformed, 0, block, bind(strips.before + first + i), i)
 

@@ -61,7 +61,7 @@ class ImageEmitter(WinogradEmitter):
         span = outputs - 1 + self.conv.rows.kernel
         return PlaneTiles(
             outer=batch,
-            tiles=self.tiles.rows,
+            num_tiles=self.tiles.rows,
             width=outputs * columns.out,
             pixels=rows.out * columns.out,
             rows=Window(

@@ -56,7 +56,7 @@ class Strips:
     kept : bool
         Whether their transformed inputs are on the worker's stack, and not with those of all
         others.
-    tiles : int
+    num_tiles : int
         The tiles of the run, all of them or those of a row.
     before : Expr
         The tiles before the run.
@@ -65,7 +65,7 @@ class Strips:
     first: Expr
     count: Expr
     kept: bool
-    tiles: int
+    num_tiles: int
     before: Expr = 0
 
 
@@ -88,7 +88,7 @@ class Products:
         The last strip may be narrower.
         """
         size = self.shape.strip
-        full, rest = divmod(self.strips.tiles, size)
+        full, rest = divmod(self.strips.num_tiles, size)
 
         def tiles(strip: Expr, index: Expr, count: int) -> None:
             with tile_scope():
@@ -190,7 +190,7 @@ class Products:
         """Emit the outputs of all tiles."""
         shape, vector = self.shape, lanes_of(0, self.shape.lanes)
         first = bind(self.strips.first * shape.strip)
-        count = bind(T.min(self.strips.count * shape.strip, self.strips.tiles - first))
+        count = bind(T.min(self.strips.count * shape.strip, self.strips.num_tiles - first))
         with T.serial(self.width) as k, T.serial(count) as i:
             place = shape.tiles.place(self.strips.before + first + i)
             shape.tiles.transform_out(

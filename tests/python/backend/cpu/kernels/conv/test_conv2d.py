@@ -142,7 +142,7 @@ def test_half_of_the_tiles_is_half_of_the_work(blocks: int, size: int) -> None:
     function = kernel_module({"f": (kernel, 0)}, NATIVE)["f"]
     inputs = [tvm.runtime.tensor(np.ones(s.shape, "float32")) for s in kernel.inputs]
     output = tvm.runtime.tensor(np.full(kernel.outputs[0].shape, np.nan, "float32"))
-    tiles = kernel.phases[0].tiles
+    tiles = kernel.phases[0].num_tiles
     function(*inputs, output, 0, tiles // 2)
     assert 0.45 < np.isfinite(output.numpy()).mean() < 0.55
 

@@ -104,8 +104,8 @@ def test_a_choice_fits_the_core_and_can_be_divided(core: Core, workers: int) -> 
         assert tiling.registers.columns * tiling.registers.blocks < core.registers
         kernel = winograd_kernel(square(*shape), tiling, Layout(core.lanes), core)
         for phase in kernel.phases:
-            busiest = -(-phase.tiles // workers)
-            assert busiest * workers <= 1.3 * phase.tiles
+            busiest = -(-phase.num_tiles // workers)
+            assert busiest * workers <= 1.3 * phase.num_tiles
         assert len(kernel.phases) == (1 if tiling.fused else 2)
 
 

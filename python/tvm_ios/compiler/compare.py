@@ -58,10 +58,15 @@ def compare(
 
     Another schedule than the sequential one is returned only where samples prove that it is faster.
 
-    What the search found is timed with both ways in which workers can wait for each other; the
-    latency with barriers is called ``barriers``. In the schedule's latencies ``scheduled`` is what
-    is returned; where that is not what the search found, ``found`` is what the search's own result
-    took.
+    Here, and only here, it counts how the workers of a CPU wait for each other. A stage is timed
+    with barriers: all workers meet after each of its levels (``src/runtime/cpu_stage.cc``). In the
+    network each waits for what it reads (``backend/cpu/code/waits.py``), which mostly takes less,
+    by an amount that depends on the stages around. No price is corrected for that: the search
+    compares stages with barriers. What it found is timed here with both ways of waiting, and may be
+    returned with either; the latency with barriers is called ``barriers``.
+
+    In the schedule's latencies ``scheduled`` is what is returned. Where that is not what the search
+    found, ``found`` is what the search's own result took.
 
     Parameters
     ----------
@@ -81,7 +86,7 @@ def compare(
     if name == SEQUENTIAL and found.lowers_like(baseline):
         name = SCHEDULED
     estimates = {**baseline.estimates, **greedy.estimates, **found.estimates}
-    if BARRIERS in others and SCHEDULED in estimates:  # the cost model does not tell them apart
+    if BARRIERS in others and SCHEDULED in estimates:  # prices are those with barriers
         estimates[BARRIERS] = estimates[SCHEDULED]
     schedule = replace(
         schedules[name],

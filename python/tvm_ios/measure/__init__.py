@@ -1,2 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring and predicting the latencies of stages."""
+"""Measuring and predicting the latencies of stages, by which the search prices them.
+
+``cost`` measures stages and ``given`` asks a cost model of the user; ``measurer`` has stages timed,
+``cache`` keeps their samples, and ``profile`` sums up a run. The rooms below are ``timing``, which
+decides what runs how often and what its samples say, ``transport``, which reaches the processes and
+devices that stages run on, and ``learned``, which predicts stages from those that were measured.
+"""

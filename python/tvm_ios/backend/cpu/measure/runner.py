@@ -68,7 +68,8 @@ class CpuStageRunner:
         """Time runs of stages one after another, in one launch, as in a compiled network.
 
         A stage finds its inputs where the stages before it left them, in a workspace that is
-        planned as the network's, and its weights cold.
+        planned as the network's, and its weights cold. Unlike there, the workers meet at
+        barriers, see :func:`tvm_ios.compiler.compare.compare`.
         """
         self.prepare()
         network = _Network.of(stages)

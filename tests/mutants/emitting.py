@@ -106,8 +106,8 @@ MUTANTS = (
     Mutant(
         "an image whose channels lie in blocks is folded",
         "python/tvm_ios/backend/cpu/rules/convolution.py",
-        "suits = source.block == (0 if folds(conv) else core.lanes)",
-        "suits = folds(conv) or source.block == core.lanes",
+        "suits = source.block == (0 if folds(conv) else config.core.lanes)",
+        "suits = folds(conv) or source.block == config.core.lanes",
         (f"{_IMAGE}::test_an_image_that_a_convolution_computed_is_not_folded",),
     ),
     Mutant(

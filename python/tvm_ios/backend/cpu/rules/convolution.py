@@ -31,7 +31,7 @@ from ..kernels.winograd.model import (
 )
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
-from .precision import rounded_kernel
+from .precision import pairs_speed, rounds_operands
 from .quantized import convolve_quads
 
 
@@ -61,15 +61,41 @@ def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     quads = convolve_quads(op, conv, arguments, binder, config)
     if quads is not None:
         return quads
-    rounded = rounded_kernel(op, config)
-    if rounded == PAIRED or (rounded is not None and not source.block):
-        kernel, operands = convolve_pairs(conv, data, [weights], binder, core)
-        return Choice(replace(kernel, variant=PAIRED), (*operands, *arguments), result)
-    variant = config.variants.get(op.name) if rounded is None else rounded.removeprefix(WIDENED)
-    kernel, operands = convolve(conv, data, source, weights, binder, config, variant)
-    if config.precision != "fp32":
-        kernel = replace(kernel, variant=rounded or kernel.variant or variant_name(None))
+    variant = config.variants.get(op.name)
+    if rounds_operands(op, config):
+        kernel, operands = _convolve_rounded(conv, data, source, weights, binder, config, variant)
+    else:
+        kernel, operands = convolve(conv, data, source, weights, binder, config, variant)
+        if config.precision != "fp32":
+            kernel = replace(kernel, variant=kernel.variant or variant_name(None))
     return Choice(kernel, (*operands, *arguments), result)
+
+
+def _convolve_rounded(
+    conv: Conv2d,
+    data: relax.Expr,
+    source: Layout,
+    weights: relax.Expr,
+    binder: InputBinder,
+    config: LoweringConfig,
+    variant: str | None,
+) -> tuple[Kernel, tuple[InputBinding, InputBinding]]:
+    """Return the kernel of a convolution that reads bfloat16, and the bindings of its operands.
+
+    It multiplies pairs, or float32 where ``variant`` says so. Without a variant it computes by
+    Winograd's algorithm if that is predicted to be faster than pairs. The parameters are those of
+    :func:`convolve`.
+    """
+    # An image that folds is read as it is, and in pairs if it is rounded.
+    choice = config.winograd and variants(conv) and not folds(conv) and source.block
+    if choice and variant != PAIRED:
+        own = None if variant is None else variant.removeprefix(WIDENED)
+        tiling = _winograd_tiling(conv, config, own, pairs_speed(config.core))
+        if variant is not None or tiling is not None:
+            kernel, operands = _convolve_by(tiling, conv, data, source, weights, binder, config)
+            return replace(kernel, variant=WIDENED + variant_name(tiling)), operands
+    kernel, operands = convolve_pairs(conv, data, [weights], binder, config.core)
+    return replace(kernel, variant=PAIRED), operands
 
 
 def convolve_pairs(
@@ -156,24 +182,33 @@ def convolve(
     (Kernel, (InputBinding, InputBinding))
         The kernel, and the feature map and the weights as it reads them.
     """
-    core = config.core
-    suits = source.block == (0 if folds(conv) else core.lanes)
+    suits = source.block == (0 if folds(conv) else config.core.lanes)
     choice = bool(variants(conv)) and suits and constant_array(weights) is not None
     tiling = _winograd_tiling(conv, config, variant) if choice else None
-    name = variant_name(tiling) if choice else None
-    image = binder.feature_map(data, source)
+    kernel, operands = _convolve_by(tiling, conv, data, source, weights, binder, config)
+    return replace(kernel, variant=variant_name(tiling) if choice else None), operands
+
+
+def _convolve_by(
+    tiling: WinogradTiling | None,
+    conv: Conv2d,
+    data: relax.Expr,
+    source: Layout,
+    weights: relax.Expr,
+    binder: InputBinder,
+    config: LoweringConfig,
+) -> tuple[Kernel, tuple[InputBinding, InputBinding]]:
+    """Return the kernel of Winograd's algorithm, or the direct one, and its two operands."""
+    core, image = config.core, binder.feature_map(data, source)
     if tiling is not None:
-        kernel = replace(winograd_kernel(conv, tiling, source, core), variant=name)
-        return kernel, (
-            image,
-            binder.constant(weights, lambda w: pack_winograd(w, conv, tiling, core.lanes)),
-        )
-    kernel = replace(conv2d_kernel(conv, source, Layout(core.lanes), core), variant=name)
-    return kernel, (image, binder.weights(weights, source.block or 1, core.lanes, conv.groups))
+        packed = binder.constant(weights, lambda w: pack_winograd(w, conv, tiling, core.lanes))
+        return winograd_kernel(conv, tiling, source, core), (image, packed)
+    blocked = binder.weights(weights, source.block or 1, core.lanes, conv.groups)
+    return conv2d_kernel(conv, source, Layout(core.lanes), core), (image, blocked)
 
 
 def _winograd_tiling(
-    conv: Conv2d, config: LoweringConfig, variant: str | None
+    conv: Conv2d, config: LoweringConfig, variant: str | None, direct_speed: float = 1.0
 ) -> WinogradTiling | None:
     """Return the tiling for Winograd's algorithm, None if the direct kernel is used."""
     if not config.winograd:
@@ -181,4 +216,4 @@ def _winograd_tiling(
     core, workers, balance = config.core, config.workers, config.balance
     if variant in variants(conv):
         return named_tiling(variant, conv, core, workers, balance)
-    return choose_winograd(conv, core, workers, balance)
+    return choose_winograd(conv, core, workers, balance, direct_speed)

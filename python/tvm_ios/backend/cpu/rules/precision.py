@@ -27,12 +27,13 @@ from ....lowering.product import product_of
 from ....relax_ir.constants import constant_array, held_array
 from ....relax_ir.expressions import is_float32
 from ....schedule.rounding import PAIRED, QUADS, WIDENED, rounds
+from ..core import Core
 from ..isa import amx, bfmmla
 from ..isa.bfloat16 import Bfloat16
 from ..isa.storage import Format
 from ..kernels.conv.fold import folds
 from ..kernels.conv.shape import Conv2d
-from ..kernels.winograd.model import choose_winograd, predicted_times, variant_name, variants
+from ..kernels.winograd.model import predicted_times, variant_name, variants
 from .base import LoweringConfig
 
 _FEATURE_MAPS = frozenset(
@@ -61,28 +62,22 @@ _SAMPLE = 64  # elements that tell most weights apart from whole numbers
 
 
 def rounds_operands(op: Operator, config: LoweringConfig) -> bool:
-    """Return whether an operator reads what it multiplies as bfloat16."""
-    return rounded_kernel(op, config) is not None
+    """Return whether an operator reads what it multiplies as bfloat16.
 
-
-def rounded_kernel(op: Operator, config: LoweringConfig) -> str | None:
-    """Return the name of the kernel of an operator that reads bfloat16; None if it reads float32.
-
-    What is stored as bfloat16 does not depend on which of these kernels is chosen.
+    This does not depend on which of the kernels that read bfloat16 is chosen.
     """
     if config.precision == "fp32" or op.opaque:
-        return None
+        return False
     variant = config.variants.get(op.name)
     if variant is not None and not rounds(variant):
-        return None
+        return False
     with suppress(NoRule):
-        if op.kind == "conv2d" and _rounds_convolution(op, config):
-            return _convolution_kernel(op, config)
-        if op.kind == "matmul" and _rounds_product(op):
-            return PAIRED
-        if op.kind in _ATTENTIONS and shape_of(op.call.args[0])[3] % 2 == 0:
-            return PAIRED
-    return None
+        if op.kind == "conv2d":
+            return _rounds_convolution(op, config)
+        if op.kind == "matmul":
+            return _rounds_product(op)
+        return op.kind in _ATTENTIONS and shape_of(op.call.args[0])[3] % 2 == 0
+    return False
 
 
 def _rounds_product(op: Operator) -> bool:
@@ -102,17 +97,9 @@ def _rounds_convolution(op: Operator, config: LoweringConfig) -> bool:
     return whole and weights is not None and not _counts(weights)
 
 
-def _convolution_kernel(op: Operator, config: LoweringConfig) -> str:
-    """Return the kernel that was chosen, or else the one that is predicted to be the fastest."""
-    conv, chosen = _geometry(op), config.variants.get(op.name)
-    if not config.winograd or not variants(conv) or folds(conv):
-        return PAIRED  # an image is read as it is, and in pairs if it is rounded
-    if chosen is not None:
-        return chosen
-    tiling = choose_winograd(
-        conv, config.core, config.workers, config.balance, _SPEED[config.core.matrix_products]
-    )
-    return PAIRED if tiling is None else WIDENED + variant_name(tiling)
+def pairs_speed(core: Core) -> float:
+    """Return how many times faster products of bfloat16 are than those of float32."""
+    return _SPEED[core.matrix_products]
 
 
 def possible_kernels(op: Operator, config: LoweringConfig) -> frozenset[str]:
@@ -132,7 +119,7 @@ def promising_kernels(op: Operator, chosen: str, config: LoweringConfig) -> tupl
     if not config.winograd or alone or not variants(conv):
         return (chosen,)
     core, workers, balance = config.core, config.workers, config.balance
-    speed = _SPEED[config.core.matrix_products] if rounds(chosen) else 1.0
+    speed = pairs_speed(core) if rounds(chosen) else 1.0
     times = predicted_times(conv, core, workers, balance, speed)
     limit = _PROMISING * min(times.values())
     likely = sorted((name for name, time in times.items() if time <= limit), key=times.__getitem__)

@@ -124,8 +124,8 @@ def compile(
     Parameters
     ----------
     model : torch.nn.Module, torch.export.ExportedProgram, tvm.IRModule, path or str
-        The network. A path names an ONNX file, a file that ``torch.export.save`` wrote, or a Relay
-        file. A string may also be ``zoo:NAME``.
+        The network. A path names an ONNX file, a file that ``torch.export.save`` wrote, or one in
+        another format that is installed. A string may also be such a name as ``zoo:squeezenet``.
     example_inputs : sequence of torch.Tensor, optional
         Inputs for a ``torch.nn.Module``, which define the shapes. Required for a module, not
         allowed otherwise.
@@ -147,7 +147,7 @@ def compile(
         The same for several batch sizes. Other batches are split into parts of these sizes, and
         padded, unless the network mixes the rows of a batch.
     params : path, optional
-        The file with the weights of a Relay model.
+        The file with the weights, for a format that has such files.
     trust : bool
         Whether a ``.pt2`` file may execute code that it contains. An ordinary network that
         ``torch.export.save`` wrote contains none, and loads without trust.

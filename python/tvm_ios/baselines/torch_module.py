@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from .. import zoo
-from ..frontend.models import ZOO
+from ..frontend.formats import format_of
+from ..frontend.model_format import ModelSource
 from ..frontend.pytorch import load_program
 from ..support.errors import ModelError
 
@@ -22,7 +22,7 @@ def torch_module(model: str, batch: int | None, trust: bool = False) -> torch.nn
     model : str
         As for :func:`tvm_ios.frontend.models.load_model`.
     batch : int, optional
-        Of a network of the zoo; in a file's operators it does not matter.
+        Of a network that a name stands for; in a file's operators it does not matter.
     trust : bool
         As :func:`tvm_ios.frontend.models.load_model` has it.
 
@@ -31,17 +31,18 @@ def torch_module(model: str, batch: int | None, trust: bool = False) -> torch.nn
     ModelError
         When there is no way from it to PyTorch.
     """
-    if model.startswith(ZOO):
+    found = format_of(model)
+    if found is not None and found.export_onnx is not None:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "model.onnx"
-            zoo.export_onnx(model.removeprefix(ZOO), path, batch=batch or 1)
+            found.export_onnx(ModelSource(model, batch=batch), path)
             return _from_onnx(path)
     path = Path(model)
     if path.suffix == ".pt2":
         return load_program(path, trust).module()
     if path.suffix == ".onnx":
         return _from_onnx(path)
-    raise ModelError("A Relay model cannot be converted to PyTorch; give it as ONNX.")
+    raise ModelError(f"{model} cannot be converted to PyTorch; give it as ONNX.")
 
 
 def _from_onnx(path: Path) -> torch.nn.Module:

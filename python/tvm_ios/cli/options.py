@@ -18,6 +18,7 @@ from ..backend.cpu.rules.tuned import check_database, open_database
 from ..backend.registry import kind_of
 from ..compiler import steps
 from ..compiler.scheduler import Scheduler
+from ..frontend.formats import model_help, with_weights
 from ..frontend.models import load_model
 from ..relax_ir.expressions import static_shape
 from ..schedule.options import AUTO, PRECISIONS, Options
@@ -59,13 +60,7 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 def add_network(parser: argparse.ArgumentParser) -> None:
     """Add the network, and the machine that it is for."""
-    parser.add_argument(
-        "model",
-        metavar="MODEL",
-        help="an ONNX file (.onnx), a file that torch.export.save wrote (.pt2), a Relay model in "
-        "text form (.relay) or JSON form (.json), or zoo:NAME for a network of the built-in zoo, "
-        "as 'tvm-ios zoo' lists them",
-    )
+    parser.add_argument("model", metavar="MODEL", help=model_help())
     add_machine(parser)
     add_model_shapes(parser)
 
@@ -100,10 +95,11 @@ def add_device(parser: argparse._ActionsContainer) -> None:
 
 def add_model_shapes(parser: argparse._ActionsContainer) -> None:
     """Add what a model file may leave open: weights, shapes, batch size."""
+    weights = [f"weights of {known.noun}, in {known.weights}" for known in with_weights()]
     parser.add_argument(
         "--params",
         metavar="FILE",
-        help="weights of a Relay model, in a file that relay.save_param_dict wrote",
+        help="; ".join(weights) or "weights, for a format that has them in files of their own",
     )
     parser.add_argument(
         "--input-shapes",

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import argparse
 
-from .. import zoo
-from ..frontend.models import ZOO
+from ..frontend.formats import formats
+from ..support.errors import ModelError
 from . import output
 from .options import add_common
 
@@ -34,16 +34,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> None:
     """Print the networks with their inputs."""
-    networks = {f"{ZOO}{name}": zoo.inputs(name) for name in zoo.names()}
+    networks = {
+        name: inputs
+        for known in formats()
+        if known.networks is not None
+        for name, inputs in known.networks().items()
+    }
+    if not networks:
+        raise ModelError("There are no built-in networks; install tvm-ios with pip.")
     if args.json:
         described = {
-            name: {value.name: {"shape": value.shape, "dtype": value.dtype} for value in inputs}
+            name: {info.name: {"shape": info.shape, "dtype": info.dtype} for info in inputs}
             for name, inputs in networks.items()
         }
         output.print_json({"networks": described})
         return
     table = output.table("network", "inputs", left=("network", "inputs"))
     for name, inputs in networks.items():
-        words = [f"{value.name} {value.dtype}{list(value.shape)}" for value in inputs]
-        table.add_row(name, ", ".join(words))
+        table.add_row(name, ", ".join(map(str, inputs)))
     output.console().print(table)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Front ends, which return Relax modules: ONNX, PyTorch, Relay, and a zoo of published networks."""
+"""Front ends, which return Relax modules: ONNX, PyTorch, and formats that packages add."""

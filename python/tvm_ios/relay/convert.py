@@ -10,6 +10,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..frontend.bindings import Bindings
+from ..frontend.emitter import Emitter, constant, constant_array, dtype_of, shape_of
 from ..support.errors import RelayError
 from .ast import (
     Call,
@@ -27,8 +29,6 @@ from .ast import (
 from .budget import Budget
 from .evaluate import Evaluator
 from .operators import OPERATORS, Value, apply
-from .operators.bindings import Bindings, check_tensor
-from .operators.emitter import Emitter, constant, constant_array, dtype_of, shape_of
 from .walk import parts
 
 Arrays = Mapping[str, np.ndarray]
@@ -174,7 +174,7 @@ def _check_type_exists(name: str, tensor: TensorType) -> None:
         raise RelayError(f"{where} has type {tensor.dtype}, which Relax does not have.") from None
     shape = [size for size in tensor.shape if size is not None]
     assert len(shape) == len(tensor.shape), "it was completed"
-    check_tensor(shape, tensor.dtype, where)
+    Budget.check_tensor(shape, tensor.dtype, where)
 
 
 def _complete_tensor(name: str, declared: Type | None, given: Sequence[int] | None) -> TensorType:
@@ -245,7 +245,8 @@ def _evaluator(module: Module, bindings: Bindings, budget: Budget) -> Evaluator:
     def call_operator(call: Call, arguments: Sequence[Value]) -> Value:
         assert isinstance(call.callee, Operator), "functions are taken apart before"
         name = call.callee.name
-        emit = Emitter(bindings, name, call.line)
+        where = name if call.line is None else f"{name} (line {call.line})"
+        emit = Emitter(bindings, where, RelayError)
         value = apply(name, emit, arguments, call.attrs)
         if call.type is not None:
             _check_type(emit, value, call.type)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..frontend.limits import MAX_RANK
 from ..support.errors import RelayError
 from .ast import (
     Attribute,
@@ -27,7 +28,7 @@ from .ast import (
     Type,
     Var,
 )
-from .budget import MAX_RANK, Budget
+from .budget import Budget
 from .literals import DTYPE
 from .nodes import Node, Nodes
 from .operator_attributes import known, read, references

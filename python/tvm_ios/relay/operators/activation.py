@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tvm import relax
 
-from .emitter import Emitter, dtype_of, shape_of
+from ...frontend.emitter import Emitter, dtype_of, shape_of
 from .table import operator
 
 

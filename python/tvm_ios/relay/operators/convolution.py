@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from tvm import relax
 
-from .emitter import Emitter, given_dtype, shape_of
+from ...frontend.emitter import Emitter, shape_of
 from .layouts import is_plain, relayout, sizes_of
-from .table import Converter, operator
+from .table import Converter, given_dtype, operator
 
 Sizes = tuple[int, ...]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 from tvm import relax
 
+from ...frontend.emitter import Emitter, constant, dtype_of, shape_of
 from ..ast import Attribute
-from .emitter import Emitter, constant, dtype_of, given_dtype, shape_of
-from .table import Converter, operator
+from .table import Converter, given_dtype, operator
 
 Sizes = tuple[int, ...]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from tvm import relax
 
-from .emitter import Emitter, given_dtype, shape_of
+from ...frontend.emitter import Emitter, shape_of
 from .layouts import relayout
-from .table import operator
+from .table import given_dtype, operator
 
 
 def _swapped(emit: Emitter, x: relax.Expr) -> relax.Expr:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tvm import relax
 
-from .emitter import Emitter, dtype_of
+from ...frontend.emitter import Emitter, dtype_of
 from .table import Converter, operator
 
 _UNARY = {

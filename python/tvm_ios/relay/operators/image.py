@@ -9,10 +9,10 @@ from typing import Any
 
 from tvm import relax
 
+from ...frontend.emitter import Emitter, dtype_of, shape_of
 from ..ast import Attribute
-from .emitter import Emitter, dtype_of, given_dtype, shape_of
 from .layouts import is_plain, relayout, sizes_of
-from .table import Converter, both_sides, integers, operator
+from .table import Converter, both_sides, given_dtype, integers, operator
 
 Sizes = tuple[int, ...]
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from tvm import relax, tirx
 
-from .emitter import Emitter, constant, constant_array, dtype_of, shape_of
+from ...frontend.emitter import Emitter, constant, constant_array, dtype_of, shape_of
 from .table import operator
 
 _REDUCTIONS = ("update", "add", "mul", "mean", "min", "max")

@@ -11,7 +11,7 @@ import re
 
 from tvm import relax
 
-from .emitter import Emitter, shape_of
+from ...frontend.emitter import Emitter, shape_of
 
 _LAYOUT = re.compile(r"([A-Z]|[1-9][0-9]*[a-z])+")
 

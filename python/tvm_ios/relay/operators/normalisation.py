@@ -7,7 +7,7 @@ import math
 
 from tvm import relax
 
-from .emitter import Emitter, dtype_of, shape_of
+from ...frontend.emitter import Emitter, dtype_of, shape_of
 from .table import integers, operator
 
 

@@ -7,7 +7,7 @@ import math
 
 from tvm import relax
 
-from .emitter import Emitter, shape_of
+from ...frontend.emitter import Emitter, shape_of
 from .table import operator
 
 Sizes = tuple[int, ...]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from tvm import relax
 
-from ..budget import MAX_RANK
-from .emitter import Emitter, shape_of
+from ...frontend.emitter import Emitter, shape_of
+from ...frontend.limits import MAX_RANK
 from .table import operator
 
 Sizes = tuple[int, ...]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from tvm import relax
 
+from ...frontend.emitter import Emitter, shape_of
 from ..ast import Attribute
-from .emitter import Emitter, shape_of
 from .layouts import is_plain, relayout, sizes_of
 from .table import Converter, both_sides, integers, operator
 

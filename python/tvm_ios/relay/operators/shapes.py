@@ -7,8 +7,8 @@ import math
 
 from tvm import relax
 
-from ..budget import MAX_RANK
-from .emitter import Emitter, shape_of
+from ...frontend.emitter import Emitter, shape_of
+from ...frontend.limits import MAX_RANK
 from .layouts import relayout
 from .table import operator
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from tvm import relax
 
-from .emitter import Emitter, given_dtype
-from .table import Value, operator
+from ...frontend.emitter import Emitter
+from .table import Value, given_dtype, operator
 
 
 @operator("sort")

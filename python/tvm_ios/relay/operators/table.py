@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 from tvm import relax
 
+from ...frontend.emitter import Emitter
 from ...support.errors import RelayError
 from ...support.text import last_line
 from ..ast import Attribute
-from .emitter import Emitter
 
 Value: TypeAlias = "relax.Expr | tuple[Value, ...]"
 """The value of a Relay expression in Relax: a tensor or a tuple."""
@@ -156,6 +156,11 @@ def integers(emit: Emitter, value: Attribute, count: int, what: str) -> tuple[in
     if len(numbers) != count:
         raise emit.error(f"has {what}={list(numbers)}, but needs {count} numbers.")
     return tuple(int(number) for number in numbers)
+
+
+def given_dtype(dtype: str | None) -> str | None:
+    """Return a data type attribute; None if it is open, in any notation."""
+    return None if dtype in (None, "", "void") else dtype
 
 
 def both_sides(

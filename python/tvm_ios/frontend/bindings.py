@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
-import tvm
 from tvm import relax
 
-from ...support.errors import ExpansionError
-from ..budget import LARGEST_TENSOR, MAX_RANK, Budget
+from .limits import Limits, size_of
 
 
 class Bindings:
@@ -22,13 +19,13 @@ class Bindings:
     ----------
     builder : relax.BlockBuilder
         A builder inside the dataflow block that receives the bindings.
-    budget : Budget
-        The limits.
+    limits : Limits
+        What may be made.
     """
 
-    def __init__(self, builder: relax.BlockBuilder, budget: Budget) -> None:
+    def __init__(self, builder: relax.BlockBuilder, limits: Limits) -> None:
         self._builder = builder
-        self._budget = budget
+        self._limits = limits
         self._known: set[relax.Var] = set()  # independent of the network's inputs
 
     def add(self, expr: relax.Expr, where: str) -> relax.Var:
@@ -43,14 +40,14 @@ class Bindings:
 
         Raises
         ------
-        ExpansionError
+        ModelError
             If the network becomes too large.
         """
         self.expect(1, where)
         var = self._builder.emit(expr)
         tensors = list(_tensors(var.ty))
         for tensor in tensors:
-            check_tensor(_sizes(tensor), str(tensor.dtype), where)
+            self._limits.check_tensor(_sizes(tensor), str(tensor.dtype), where)
         if self._is_known(expr):
             self._known.add(var)
             for tensor in tensors:
@@ -62,10 +59,10 @@ class Bindings:
 
         Raises
         ------
-        ExpansionError
+        ModelError
             If they are too many.
         """
-        self._budget.spend("operators", count, where)
+        self._limits.spend("operators", count, where)
 
     def allocate(self, shape: Sequence[int], dtype: str, where: str) -> None:
         """Count a constant that will be computed.
@@ -81,10 +78,10 @@ class Bindings:
 
         Raises
         ------
-        ExpansionError
+        ModelError
             If it is too large.
         """
-        self._budget.spend("bytes", _bytes(shape, dtype), where)
+        self._limits.spend("bytes", size_of(shape, dtype), where)
 
     def _is_known(self, expr: relax.Expr) -> bool:
         """Return whether ``expr`` is computed from constants alone."""
@@ -97,34 +94,6 @@ class Bindings:
         if isinstance(expr, relax.Call):
             return all(map(self._is_known, expr.args))
         return True
-
-
-def check_tensor(shape: Sequence[int], dtype: str, where: str) -> None:
-    """Check that a tensor can exist.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        Its shape.
-    dtype : str
-        Its data type.
-    where : str
-        The cause, as the subject of a sentence.
-
-    Raises
-    ------
-    ExpansionError
-        If it has too many axes, or exceeds the address space.
-    """
-    if len(shape) > MAX_RANK:
-        raise ExpansionError(f"{where} has a tensor of {len(shape)} axes, above {MAX_RANK}.")
-    # If one size is 0, the tensor is empty but the others may still overflow.
-    if _bytes([max(size, 1) for size in shape], dtype) > LARGEST_TENSOR:
-        raise ExpansionError(f"{where} has a tensor of {list(shape)}, which no machine can hold.")
-
-
-def _bytes(shape: Sequence[int], dtype: str) -> int:
-    return math.prod(shape) * ((tvm.DataType(dtype).bits + 7) // 8)
 
 
 def _tensors(type_: relax.Type) -> Iterator[relax.TensorType]:

@@ -9,12 +9,12 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ...support.errors import RelayError
+from ..support.errors import ModelError
 from .bindings import Bindings
 
 
 class Emitter:
-    """A writer of the bindings of one Relay operator, and of its error messages.
+    """A writer of the bindings of one operator, and of its error messages.
 
     Simple operations on constants, such as a transposition of weights, are done at once.
 
@@ -22,15 +22,16 @@ class Emitter:
     ----------
     bindings : Bindings
         The receiver of the bindings.
-    name : str
-        The operator.
-    line : int, optional
-        The line in the text.
+    where : str
+        The operator, as the subject of a sentence.
+    error : type of ModelError
+        What is raised for an operator that cannot be converted.
     """
 
-    def __init__(self, bindings: Bindings, name: str, line: int | None) -> None:
-        self._bindings = bindings
-        self._where = name if line is None else f"{name} (line {line})"
+    def __init__(
+        self, bindings: Bindings, where: str, error: type[ModelError] = ModelError
+    ) -> None:
+        self._bindings, self._where, self._error = bindings, where, error
 
     def __call__(self, expr: relax.Expr) -> relax.Expr:
         """Bind ``expr`` to a variable, unless it is one or is a constant."""
@@ -43,7 +44,7 @@ class Emitter:
 
         Raises
         ------
-        ExpansionError
+        ModelError
             If they are too many.
         """
         self._bindings.expect(count, self._where)
@@ -53,21 +54,21 @@ class Emitter:
 
         Raises
         ------
-        ExpansionError
+        ModelError
             If it is too large.
         """
         self._bindings.allocate(shape, dtype, self._where)
 
-    def error(self, problem: str) -> RelayError:
-        """Return an error that names the operator and the line."""
-        return RelayError(f"{self._where} {problem}")
+    def error(self, problem: str) -> ModelError:
+        """Return an error that names the operator."""
+        return self._error(f"{self._where} {problem}")
 
     def number(self, x: relax.Expr, what: str) -> float:
         """Return the value of a constant with one element.
 
         Raises
         ------
-        RelayError
+        ModelError
             If it is not such a constant; the message contains ``what``.
         """
         value = constant_array(x)
@@ -177,8 +178,3 @@ def shape_of(x: relax.Expr) -> tuple[int, ...]:
 
 def dtype_of(x: relax.Expr) -> str:
     return str(x.ty.dtype)
-
-
-def given_dtype(dtype: str | None) -> str | None:
-    """Return a data type attribute; None if it is open, in any notation."""
-    return None if dtype in (None, "", "void") else dtype

@@ -10,8 +10,8 @@ import numpy as np
 
 from tvm_ios.backend.cpu.code.functions import KernelFunctions
 from tvm_ios.backend.cpu.code.region import Place, Region
-from tvm_ios.backend.cpu.code.waits import Position, positions, touches
-from tvm_ios.backend.cpu.kernels.footprint import Runs, Touched
+from tvm_ios.backend.cpu.code.waits import Position, positions, worker_accesses
+from tvm_ios.backend.cpu.kernels.footprint import MemoryAccess, Runs
 from tvm_ios.backend.cpu.stage.plan import Share
 from tvm_ios.lowering.implementation import Implementation
 from tvm_ios.ops.tensor import TensorSpec
@@ -50,15 +50,15 @@ def traffic_of(region: Region, kernels: KernelFunctions) -> Traffic:
         written: list[tuple[int, Place, Runs]] = []
         constants: dict[int, TensorSpec] = {}  # by their place
         for worker in range(workers):
-            for implementation, touched in touches(position, worker, kernels):
-                place = region.places[id(implementation)][touched.tensor]
+            for implementation, access in worker_accesses(position, worker, kernels):
+                place = region.places[id(implementation)][access.tensor]
                 if place.parameter is None:
-                    weights[number, worker] += touched.runs.size * touched.runs.number
-                    constants[place.offset] = implementation.kernel.tensors[touched.tensor]
-                elif touched.writes:
-                    written.append((worker, place, _own(position, worker, implementation, touched)))
+                    weights[number, worker] += access.runs.size * access.runs.number
+                    constants[place.offset] = implementation.kernel.tensors[access.tensor]
+                elif access.writes:
+                    written.append((worker, place, _own(position, worker, implementation, access)))
                 else:
-                    moved[number, worker] += owners.foreign(worker, place, touched.runs)
+                    moved[number, worker] += owners.foreign(worker, place, access.runs)
         for worker, place, runs in written:
             owners.write(worker, place, runs)
         whole = sum(spec.num_bytes for spec in constants.values())
@@ -98,9 +98,11 @@ def _ranges(place: Place, runs: Runs) -> Iterator[tuple[int, int]]:
         yield begin // _LINE, -(-(begin + runs.size) // _LINE)
 
 
-def _own(position: Position, worker: int, implementation: Implementation, touched: Touched) -> Runs:
+def _own(
+    position: Position, worker: int, implementation: Implementation, access: MemoryAccess
+) -> Runs:
     """Return the runs that a worker writes, in its order where its footprint is everything."""
-    share, runs = position.share, touched.runs
+    share, runs = position.share, access.runs
     if implementation.kernel.plane is not None or not isinstance(share, Share):
         return runs
     begin, end = (runs.size * cut // share.cuts[-1] for cut in share.cuts[worker : worker + 2])

@@ -32,7 +32,7 @@ from ..kernels.footprint import Runs
 from .functions import KernelFunctions
 from .llvm_ir import constant_array, symbol
 from .region import Region
-from .waits import Position, positions, touches
+from .waits import Position, positions, worker_accesses
 
 _FIELDS = 5  # numbers that describe runs of one version
 _SENTENCE = (
@@ -237,11 +237,11 @@ def _runs(
     position: Position, worker: int, region: Region, kernels: KernelFunctions, shadow: Shadow
 ) -> Iterator[tuple[Runs, bool]]:
     """Yield the runs of the shadow that a step accesses, and whether it writes them."""
-    for implementation, touched in touches(position, worker, kernels):
-        place = region.places[id(implementation)][touched.tensor]
+    for implementation, access in worker_accesses(position, worker, kernels):
+        place = region.places[id(implementation)][access.tensor]
         if place.parameter in shadow.begins:
-            begin = shadow.begins[place.parameter] + place.offset + touched.runs.begin
-            yield touched.runs._replace(begin=begin), touched.writes
+            begin = shadow.begins[place.parameter] + place.offset + access.runs.begin
+            yield access.runs._replace(begin=begin), access.writes
 
 
 def _view(versions: np.ndarray, runs: Runs) -> np.ndarray:

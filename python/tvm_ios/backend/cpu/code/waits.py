@@ -7,7 +7,7 @@ one that computes some channels of a pooling nothing. A share therefore waits fo
 that access the same bytes, of which one or the other writes. This is point-to-point synchronization
 (Park et al., *Sparsifying Synchronization for High-Performance Shared-Memory Sparse Triangular
 Solver*, ISC 2014), on ranges of tiles. Where a level would need many waits it begins with a
-barrier.
+barrier. Stages are timed with barriers only, see :func:`tvm_ios.compiler.compare.compare`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from ....lowering.implementation import Implementation
 from ....schedule.synchronization import Synchronization
 from ....support import _ffi_api
-from ..kernels.footprint import Touched, footprint, strip_footprint
+from ..kernels.footprint import MemoryAccess, footprint, strip_footprint
 from ..kernels.kernel import Kernel
 from ..stage.plan import Share, StripShare
 from ..stage.stage import CpuStage
@@ -149,25 +149,25 @@ def _accesses(
 ) -> Iterator[tuple[int, ...]]:
     """Yield what each worker accesses: worker, memory, begin, size, stride, number, writes."""
     for worker in range(workers):
-        for implementation, touched in touches(position, worker, kernels):
-            place = region.places[id(implementation)][touched.tensor]
+        for implementation, access in worker_accesses(position, worker, kernels):
+            place = region.places[id(implementation)][access.tensor]
             if place.parameter is None:
                 continue  # constants are never written
-            begin, *others = touched.runs
-            yield worker, place.parameter, place.offset + begin, *others, touched.writes
+            begin, *others = access.runs
+            yield worker, place.parameter, place.offset + begin, *others, access.writes
 
 
-def touches(
+def worker_accesses(
     position: Position, worker: int, kernels: KernelFunctions
-) -> Iterator[tuple[Implementation[Kernel], Touched]]:
+) -> Iterator[tuple[Implementation[Kernel], MemoryAccess]]:
     """Yield the accesses of a worker's part of a share."""
     stage, share = position.stage, position.share
     if isinstance(share, Share):
         implementation = stage.implementations[share.call]
         tiles = share.cuts[worker], share.cuts[worker + 1]
         accessed = kernels.accessed(implementation.kernel, share.phase)
-        for touched in footprint(implementation.kernel, tiles, accessed):
-            yield implementation, touched
+        for access in footprint(implementation.kernel, tiles, accessed):
+            yield implementation, access
         return
     ranges: dict[int, tuple[int, int]] = {}
     for step in share.steps[worker]:
@@ -175,5 +175,5 @@ def touches(
         ranges[step.call] = min(begin, step.begin), max(end, step.end)
     for call, tiles in ranges.items():
         implementation = stage.implementations[call]
-        for touched in strip_footprint(implementation.kernel, tiles):
-            yield implementation, touched
+        for access in strip_footprint(implementation.kernel, tiles):
+            yield implementation, access

@@ -40,7 +40,7 @@ class Accumulators:
     """An array of ``count`` vectors of ``lanes`` numbers that LLVM keeps in registers.
 
     Every access is in an unrolled loop, so that its index is constant in the end. LLVM then splits
-    the array into scalars ("SROA"), and it never touches memory. This requires an array on the
+    the array into scalars ("SROA"), and it never accesses memory. This requires an array on the
     stack, see :data:`ON_STACK`.
     """
 

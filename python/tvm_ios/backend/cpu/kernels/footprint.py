@@ -33,7 +33,7 @@ class Runs(NamedTuple):
     number: int = 1
 
 
-class Touched(NamedTuple):
+class MemoryAccess(NamedTuple):
     """An access to a tensor of a kernel.
 
     Attributes
@@ -50,7 +50,7 @@ class Touched(NamedTuple):
     writes: bool
 
 
-def footprint(kernel: Kernel, tiles: Interval, accessed: Accessed) -> Iterator[Touched]:
+def footprint(kernel: Kernel, tiles: Interval, accessed: Accessed) -> Iterator[MemoryAccess]:
     """Yield the accesses of the tiles ``tiles[0]`` to ``tiles[1]`` of a phase of a kernel.
 
     Parameters
@@ -79,36 +79,38 @@ def footprint(kernel: Kernel, tiles: Interval, accessed: Accessed) -> Iterator[T
         yield from _box(kernel, plane, (end, end + 1), (0, last))
 
 
-def strip_footprint(kernel: Kernel, tiles: Interval) -> Iterator[Touched]:
+def strip_footprint(kernel: Kernel, tiles: Interval) -> Iterator[MemoryAccess]:
     """Yield the accesses of the same tiles of every plane of a kernel."""
     plane = kernel.strip_plane
     yield from _box(kernel, plane, (0, plane.outer), tiles)
 
 
-def _everything(kernel: Kernel, accessed: Accessed) -> Iterator[Touched]:
+def _everything(kernel: Kernel, accessed: Accessed) -> Iterator[MemoryAccess]:
     for tensor, spec in enumerate(kernel.tensors):
         if tensor in accessed.written:
-            yield Touched(tensor, _whole(spec), True)
+            yield MemoryAccess(tensor, _whole(spec), True)
         elif tensor in accessed.read:
-            yield Touched(tensor, _whole(spec), False)
+            yield MemoryAccess(tensor, _whole(spec), False)
 
 
-def _box(kernel: Kernel, plane: PlaneTiles, outer: Interval, tiles: Interval) -> Iterator[Touched]:
+def _box(
+    kernel: Kernel, plane: PlaneTiles, outer: Interval, tiles: Interval
+) -> Iterator[MemoryAccess]:
     """Yield the accesses of some tiles of some planes."""
     pixels = plane.pixels_of(tiles)
     image, *others = kernel.inputs
     read, source = _source_blocks(plane, outer, image), plane.read(tiles)
     if source[0] < source[1]:  # rows of results may lie in the padding alone
-        yield Touched(0, _part(image, plane, read, source, plane.source_pixels), False)
+        yield MemoryAccess(0, _part(image, plane, read, source, plane.source_pixels), False)
     written = list(_result_blocks(plane, outer, kernel.outputs))
     for tensor, spec in enumerate(others, 1):
         same = spec == kernel.outputs[0]
         runs = _part(spec, plane, written[0], pixels, plane.pixels) if same else _whole(spec)
-        yield Touched(tensor, runs, False)
+        yield MemoryAccess(tensor, runs, False)
     for tensor, spec in enumerate(kernel.outputs, len(kernel.inputs)):
         blocks = written[tensor - len(kernel.inputs)]
         if blocks[0] < blocks[1]:
-            yield Touched(tensor, _part(spec, plane, blocks, pixels, plane.pixels), True)
+            yield MemoryAccess(tensor, _part(spec, plane, blocks, pixels, plane.pixels), True)
 
 
 def _source_blocks(plane: PlaneTiles, outer: Interval, spec: TensorSpec) -> Interval:

@@ -80,7 +80,7 @@ def column_tiles(
 ) -> None:
     """Cover an output row with tiles of ``width`` columns.
 
-    Tiles that touch no padding run in loops. Tiles at the edges are emitted one by one without the
+    Tiles that access no padding run in loops. Tiles at the edges are emitted one by one without the
     taps in the padding, so that padding costs neither memory nor multiplications.
 
     Parameters

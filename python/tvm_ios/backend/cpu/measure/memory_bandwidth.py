@@ -86,7 +86,7 @@ def measure_kinds(
     arrays = [tvm.runtime.empty(shape, "float32") for _ in range(2)]
 
     def speed(kind: str) -> float:
-        # A copy touches two arrays, half of each.
+        # A copy accesses two arrays, half of each.
         taken, passes = (steps // 2, 2) if kind == "copy" else (steps, 1)
         moved = 4 * workers * taken * elements * passes
         return moved / _fastest_round(module, kind, [*arrays, taken]) / 1e9

@@ -21,7 +21,7 @@ from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
 from tvm_ios.backend.cpu.kernels.footprint import (
     Accessed,
-    Touched,
+    MemoryAccess,
     footprint,
     strip_footprint,
 )
@@ -60,10 +60,10 @@ def compiled(found: Iterable[Kernel]) -> list[tuple[Kernel, tvm.runtime.Module]]
 
 
 def check(
-    kernel: Kernel, function, parts: list[tuple[int, int]], touched: Iterable[Touched]
+    kernel: Kernel, function, parts: list[tuple[int, int]], accesses: Iterable[MemoryAccess]
 ) -> None:
     """Compute some tiles from all bytes, and from those of the footprint alone."""
-    read, written = masks(kernel, touched)
+    read, written = masks(kernel, accesses)
     inputs = [_random.standard_normal(spec.shape).astype("float32") for spec in kernel.inputs]
     poisoned = [array.copy() for array in inputs]
     for array, mask in zip(poisoned, read, strict=True):
@@ -78,9 +78,11 @@ def bytes_of(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view("uint8")
 
 
-def masks(kernel: Kernel, touched: Iterable[Touched]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def masks(
+    kernel: Kernel, accesses: Iterable[MemoryAccess]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     found = [np.zeros(spec.num_bytes, bool) for spec in kernel.tensors]
-    for tensor, runs, writes in touched:
+    for tensor, runs, writes in accesses:
         assert writes == (tensor >= len(kernel.inputs))
         for number in range(runs.number):
             begin = runs.begin + number * runs.stride

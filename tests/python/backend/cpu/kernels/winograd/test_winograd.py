@@ -322,8 +322,8 @@ def test_what_is_not_finite_stays_in_the_tiles_that_read_it(
     with np.errstate(invalid="ignore"):
         actual, expected, _ = convolve(image, weights, outputs)
     finite = np.nan_to_num(abs(image), nan=np.inf, posinf=np.inf)
-    touched = by_tile(np.where(finite > 1e37, 1.0, 0.0), taps, outputs) > 0
-    assert_close(actual[:, :, ~touched], expected[:, :, ~touched].astype("float32"), 1e-5)
+    reached = by_tile(np.where(finite > 1e37, 1.0, 0.0), taps, outputs) > 0
+    assert_close(actual[:, :, ~reached], expected[:, :, ~reached].astype("float32"), 1e-5)
     window = np.zeros((13, 15), bool)
     high, wide = taps[0] // 2, taps[1] // 2
     window[6 - high : 7 + high, 7 - wide : 8 + wide] = True

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from .backend.base import AnyKind
 from .backend.registry import kind_of
 from .compiler import artifact, signatures, steps
 from .frontend import pytorch
@@ -171,21 +172,22 @@ def compile(
     """
     check_linker()
     searches = search and schedule is None
-    runner = kind_of(target).runner(device_id) if searches else LocalRunner(device_id)
-    resolved = steps.resolve(target, threads, runner, runs=True)
+    kind = kind_of(target)
+    runner = kind.runner(device_id) if searches else LocalRunner(device_id)
+    resolved = steps.resolve(kind, target, threads, runner, runs=True)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     chosen_options = Options(**modernized_options(options)).applying(given)
     source = _Source(model, example_inputs, input_shapes, batch, params, trust)
     sources = [source]
     if shapes or batch_sizes:
-        _check_several(resolved, shapes, batch_sizes, given, sample)
+        _check_several(kind, shapes, batch_sizes, given, sample)
         sources = source.at_shapes(shapes or {}) or source.at_batches(batch_sizes or [])
     networks = []
     with ExitStack() as stack:
         for source in sources:
             with working("reading the network"):
                 mod = source.load()
-            prepared = steps.prepare(mod, resolved, chosen_options, runner, sample=sample)
+            prepared = steps.prepare(kind, mod, resolved, chosen_options, runner, sample=sample)
             scheduler = stack.enter_context(closing(prepared))
             networks.append((scheduler, steps.choose(scheduler, given, search=search)))
         folder = TemporaryFolder()
@@ -198,14 +200,14 @@ def compile(
 
 
 def _check_several(
-    target: tvm.target.Target,
+    kind: AnyKind,
     shapes: Mapping[str, Sequence[Sequence[int]]] | None,
     batch_sizes: Sequence[int] | None,
     schedule: Schedule | None,
     sample: Sequence[np.ndarray] | None,
 ) -> None:
     """Raise OptionError for arguments that are at odds with several shapes."""
-    signatures.check_target(target)
+    signatures.check_kind(kind)
     if shapes and batch_sizes:
         raise OptionError("shapes and batch_sizes exclude each other; give one.")
     if schedule is not None or sample is not None:

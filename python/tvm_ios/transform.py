@@ -91,6 +91,7 @@ class InterOperatorSchedule:
         self, mod: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tvm.IRModule:
         network = steps.prepare(
+            kind_of(self._target),
             mod,
             self._target,
             self._options,

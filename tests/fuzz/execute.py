@@ -44,7 +44,7 @@ def compile_network(
     finally:
         scheduler.close()
     relax.analysis.well_formed(scheduled)
-    executable = artifact.build(scheduled, schedule, target)
+    executable = artifact.build(scheduled, schedule, scheduler.kind, target)
     if choices.library:
         path = folder / "model.so"
         export(executable, path)

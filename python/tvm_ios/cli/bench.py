@@ -18,7 +18,6 @@ from tvm import relax
 
 from tvm_ios_runtime.session import leaves
 
-from ..backend.registry import kind_of
 from ..baselines.contenders import Peers
 from ..baselines.gpu import gpu_peers
 from ..compiler.compare import (
@@ -103,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
     """Search, time, check and report."""
     request = Request(args)
     if request.runner.machine is None:
-        kind_of(request.target).check(request.target, request.runner.device_id)
+        request.kind.check(request.target, request.runner.device_id)
     with replacing(*filter(None, [args.schedule_out])) as drafts:
         mod, scheduler = request.load()
         contest = _contest(args, scheduler, _timed(scheduler, request.given))

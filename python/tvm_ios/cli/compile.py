@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
     check_linker()
     request = Request(args)
     if shared:
-        signatures.check_target(request.target)
+        signatures.check_kind(request.kind)
     with replacing(*libraries, *notes) as drafts:
         networks = _scheduled(request, args, sizes)
         schedules = [schedule for _, schedule in networks]

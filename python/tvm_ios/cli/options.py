@@ -288,6 +288,8 @@ class Request:
     ----------
     model : str
     options : Options
+    kind : TargetKind
+        The kind of the target.
     runner : Runner
         Where is measured.
     target : tvm.target.Target
@@ -310,8 +312,9 @@ class Request:
             strategies=args.strategies,
         )
         self._searches = not (args.schedule_in or getattr(args, "no_search", False))
-        self.runner = chosen_runner(args, searches=self._searches)
-        self.target = steps.resolve(args.target, args.threads, self.runner, runs=False)
+        self.kind = kind_of(args.target)
+        self.runner = chosen_runner(args, self.kind, searches=self._searches)
+        self.target = steps.resolve(self.kind, args.target, args.threads, self.runner, runs=False)
         self.given = Schedule.load(args.schedule_in) if args.schedule_in else None
         self.options = self.options.applying(self.given)
         self._records: str | None = args.tuning_records
@@ -337,7 +340,7 @@ class Request:
         """
         if self._searches and self.runner.machine is None:
             # The search runs what it prices.
-            kind_of(self.target).check(self.target, self.runner.device_id)
+            self.kind.check(self.target, self.runner.device_id)
         with working("reading the network"):
             batch = batch or self._batch
             shapes = {**self._shapes, **(shapes or {})}
@@ -345,7 +348,9 @@ class Request:
         tuned = open_database(self._records) if self._records else nullcontext()
         with tuned:
             sample = read_inputs(self._inputs, _inputs_of(mod)) if self._inputs else None
-            scheduler = steps.prepare(mod, self.target, self.options, self.runner, sample=sample)
+            scheduler = steps.prepare(
+                self.kind, mod, self.target, self.options, self.runner, sample=sample
+            )
         _logger.info("%s has %d operators", self.model, len(scheduler.graph.operators))
         _logger.info("target %s", self.target)
         if self.given is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from ..backend.registry import kind_of
+from ..backend.base import AnyKind
 from ..measure.transport.locations import TIME_LIMIT, LocalRunner, ProcessRunner, RPCRunner, Runner
 from ..support.errors import OptionError
 
@@ -41,13 +41,15 @@ def add_runner(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_runner(args: argparse.Namespace, *, searches: bool) -> Runner:
+def chosen_runner(args: argparse.Namespace, kind: AnyKind, *, searches: bool) -> Runner:
     """Return where stages are measured.
 
     Parameters
     ----------
     args : argparse.Namespace
         The command's arguments.
+    kind : TargetKind
+        The kind of the target.
     searches : bool
         Whether it searches; otherwise no process is started for measuring.
 
@@ -69,7 +71,7 @@ def chosen_runner(args: argparse.Namespace, *, searches: bool) -> Runner:
         )
     if args.cross_compiler is not None:
         raise OptionError("--cross-compiler needs a device; give --rpc-tracker, too.")
-    usual = kind_of(args.target).runner(args.device_id) if searches else LocalRunner(args.device_id)
+    usual = kind.runner(args.device_id) if searches else LocalRunner(args.device_id)
     isolated = usual.isolated if args.isolate is None else args.isolate
     if isolated:
         return ProcessRunner(timeout, device_id=args.device_id)

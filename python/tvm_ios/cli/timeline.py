@@ -86,9 +86,10 @@ def profile(args: argparse.Namespace, schedule: Schedule) -> NetworkProfile:
 def _prepare(args: argparse.Namespace, schedule: Schedule) -> Scheduler:
     """Load the model that the schedule was made for."""
     target, runner = tvm.target.Target(schedule.target), LocalRunner(args.device_id)
-    kind_of(target).check(target, args.device_id)
+    kind = kind_of(target)
+    kind.check(target, args.device_id)
     allowed = Options(winograd=args.winograd, precision=args.precision, cudnn=args.cudnn)
     batch = args.batch or schedule.batch
     mod = load_model(args.model, args.input_shapes, batch, args.params, args.trust)
     options, function = allowed.applying(schedule), schedule.function
-    return steps.prepare(mod, target, options, runner, function=function)
+    return steps.prepare(kind, mod, target, options, runner, function=function)

@@ -16,6 +16,7 @@ from tvm import relax
 import tvm_ios_runtime
 from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
 
+from ..backend.base import AnyKind
 from ..backend.registry import kind_of
 from ..schedule.schedule import Schedule
 from ..support.errors import ModelError, device_errors
@@ -52,21 +53,28 @@ class Serving:
         return "; ".join(served) or "none, as they were not found to get the same answers"
 
 
-def build(mod: tvm.IRModule, schedule: Schedule, target: tvm.target.Target) -> relax.VMExecutable:
+def build(
+    mod: tvm.IRModule, schedule: Schedule, kind: AnyKind, target: tvm.target.Target
+) -> relax.VMExecutable:
     """Compile a scheduled module, with what its loader needs to know in a function of it.
 
     Parameters
     ----------
     mod : tvm.IRModule
         What :meth:`tvm_ios.compiler.scheduler.Scheduler.emit` made of ``schedule``.
+    schedule : Schedule
+    kind : TargetKind
+        The kind of the target.
+    target : tvm.target.Target
     """
     signature = _signature(mod, schedule.function, schedule)
-    return _build(mod, _describe(signature, schedule, target), target)
+    return _build(mod, _describe(signature, schedule, target), kind, target)
 
 
 def build_signatures(
     mod: tvm.IRModule,
     schedules: Mapping[str, Schedule],
+    kind: AnyKind,
     target: tvm.target.Target,
     serving: Serving,
 ) -> relax.VMExecutable:
@@ -78,6 +86,9 @@ def build_signatures(
         What :func:`tvm_ios.compiler.dispatcher.with_dispatcher` made.
     schedules : mapping of str to Schedule
         By the names of the functions that have static shapes.
+    kind : TargetKind
+        The kind of the target.
+    target : tvm.target.Target
     serving : Serving
         How other shapes are served.
     """
@@ -94,7 +105,7 @@ def build_signatures(
         "splits": serving.splits,
         "pads": list(serving.pads),
     }
-    return _build(mod, metadata, target)
+    return _build(mod, metadata, kind, target)
 
 
 def _common(tensors: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -113,7 +124,7 @@ def _only(sizes: Sequence[int]) -> int | None:
 
 
 def _build(
-    mod: tvm.IRModule, metadata: Mapping[str, object], target: tvm.target.Target
+    mod: tvm.IRModule, metadata: Mapping[str, object], kind: AnyKind, target: tvm.target.Target
 ) -> relax.VMExecutable:
     # A function that returns a string travels inside the library through any of TVM's loaders.
     text = tvm.ir.StringImm(json.dumps(metadata))
@@ -123,7 +134,7 @@ def _build(
         relax.Function([], text, relax.AnyType()).with_attr("global_symbol", METADATA),
     )
     with working("compiling the library"):
-        return kind_of(target).build(allocate_empty_constants(described), target)
+        return kind.build(allocate_empty_constants(described), target)
 
 
 def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:

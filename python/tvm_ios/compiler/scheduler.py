@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ..backend.base import Backend
+from ..backend.base import AnyKind, Backend
 from ..backend.registry import kind_of
 from ..database import MeasurementDatabase
 from ..graph.dag import Candidate
@@ -53,6 +53,8 @@ class Scheduler:
 
     Attributes
     ----------
+    kind : TargetKind
+        The kind of the target.
     target : tvm.target.Target
     options : Options
     prepared : tvm.IRModule
@@ -70,6 +72,7 @@ class Scheduler:
         How far the answers in half precision are off; None if that was not measured.
     """
 
+    kind: AnyKind
     target: tvm.target.Target
     options: Options
     prepared: tvm.IRModule
@@ -91,6 +94,7 @@ class Scheduler:
         cost_model: str | StageCost = "measure",
         options: Options | None = None,
         runner: Runner | None = None,
+        kind: AnyKind | None = None,
     ) -> Scheduler:
         """Find the operators of a function, and the kernels that compute them.
 
@@ -107,6 +111,8 @@ class Scheduler:
         options : Options, optional
         runner : Runner, optional
             Where stages are measured; by default in this process.
+        kind : TargetKind, optional
+            The kind of the target, where it is known.
 
         Raises
         ------
@@ -118,7 +124,8 @@ class Scheduler:
             When a device cannot measure; from what measures, too.
         """
         given = given_cost(cost_model)
-        options, runner, kind = options or Options(), runner or LocalRunner(), kind_of(target)
+        options, runner = options or Options(), runner or LocalRunner()
+        kind = kind or kind_of(target)
         path = options.database
         database = None if path is None else MeasurementDatabase(path)
         resolved = kind.given(target, runner)
@@ -134,9 +141,9 @@ class Scheduler:
         )
         graph = extract(prepared, function)
         results = relax.analysis.free_vars(prepared[function].body.body)
-        stage_builder = backend.stage_builder(graph, results)
+        builder = backend.stage_builder(graph, results)
         return cls(
-            resolved, options, prepared, graph, results, backend, stage_builder, given, database
+            kind, resolved, options, prepared, graph, results, backend, builder, given, database
         )
 
     @property

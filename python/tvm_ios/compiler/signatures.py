@@ -13,7 +13,7 @@ from pathlib import Path
 import tvm
 from tvm import relax
 
-from ..backend.registry import kind_of
+from ..backend.base import AnyKind
 from ..measure.transport.locations import Runner
 from ..relax_ir.expressions import static_shape
 from ..schedule.schedule import Schedule
@@ -30,9 +30,9 @@ Networks = Sequence[tuple[Scheduler, Schedule]]
 """A network in several shapes, with the schedule of each."""
 
 
-def check_target(target: tvm.target.Target) -> None:
-    """Raise OptionError for a target whose libraries have one shape."""
-    if kind_of(target).device != "cpu":
+def check_kind(kind: AnyKind) -> None:
+    """Raise OptionError for a kind of target whose libraries have one shape."""
+    if kind.device != "cpu":
         raise OptionError(
             "A library of several shapes is for CPUs; compile a library for each shape for a GPU."
         )
@@ -55,19 +55,19 @@ def write(networks: Networks, path: Path, runner: Runner) -> Serving:
         What was found out.
     """
     scheduler, first = networks[0]
-    target, name = scheduler.target, first.function
+    name = first.function
     schedules = {f"{name}_{number}": schedule for number, (_, schedule) in enumerate(networks)}
     emitted = _emit(networks, schedules)
     _check_alike([emitted[function] for function in schedules])
     module = with_dispatcher(emitted, name, list(schedules))
     serving = Serving()
-    if runner.machine is None and _runs_here(target):
+    if runner.machine is None and _runs_here(scheduler):
         with TemporaryFolder() as folder:
             draft = folder / path.name
-            _build(module, schedules, target, serving, draft, runner)
+            _build(module, schedules, scheduler, serving, draft, runner)
             with working("comparing shapes"):
                 serving = probe(draft, scheduler)
-    _build(module, schedules, target, serving, path, runner)
+    _build(module, schedules, scheduler, serving, path, runner)
     return serving
 
 
@@ -106,19 +106,21 @@ def _check_alike(functions: Sequence[relax.Function]) -> None:
 def _build(
     module: tvm.IRModule,
     schedules: dict[str, Schedule],
-    target: tvm.target.Target,
+    scheduler: Scheduler,
     serving: Serving,
     path: Path,
     runner: Runner,
 ) -> None:
     with steps.lowering():
-        executable = artifact.build_signatures(module, schedules, target, serving)
+        executable = artifact.build_signatures(
+            module, schedules, scheduler.kind, scheduler.target, serving
+        )
     steps.write(executable, path, runner)
 
 
-def _runs_here(target: tvm.target.Target) -> bool:
+def _runs_here(scheduler: Scheduler) -> bool:
     try:
-        kind_of(target).check(target, 0)
+        scheduler.kind.check(scheduler.target, 0)
     except TargetError:
         return False
     return True

@@ -24,7 +24,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ..backend.registry import kind_of
+from ..backend.base import AnyKind
 from ..lowering.export import export
 from ..measure.given import StageCost
 from ..measure.transport.locations import Runner
@@ -41,12 +41,19 @@ from .scheduler import Scheduler
 
 
 def resolve(
-    target: str | tvm.target.Target, threads: int | None, runner: Runner, *, runs: bool
+    kind: AnyKind,
+    target: str | tvm.target.Target,
+    threads: int | None,
+    runner: Runner,
+    *,
+    runs: bool,
 ) -> tvm.target.Target:
     """Return the target, completed with the processor and the cores of a machine.
 
     Parameters
     ----------
+    kind : TargetKind
+        The kind of the target, which :func:`tvm_ios.backend.registry.kind_of` returns.
     target : str or tvm.target.Target
     threads : int or None
         Worker threads; None for all cores.
@@ -59,7 +66,6 @@ def resolve(
     ------
     TargetError, OptionError, DeviceError
     """
-    kind = kind_of(target)
     resolved = kind.resolve(target, threads, runner)
     if runs and runner.machine is None:
         kind.check(resolved, runner.device_id)
@@ -67,6 +73,7 @@ def resolve(
 
 
 def prepare(
+    kind: AnyKind,
     mod: tvm.IRModule,
     target: str | tvm.target.Target,
     options: Options,
@@ -82,10 +89,9 @@ def prepare(
     it bears, on the inputs ``sample`` or on random ones. The other parameters, and errors, are
     those of :meth:`Scheduler.prepare`; TargetError is also raised if it would run here and cannot.
     """
-    kind = kind_of(target)
     runner = runner or kind.runner(0)
     with working("preparing the network"), lowering():
-        scheduler = Scheduler.prepare(mod, target, function, cost_model, options, runner)
+        scheduler = Scheduler.prepare(mod, target, function, cost_model, options, runner, kind)
     if options.precision == "auto":
         if runner.machine is None:
             kind.check(scheduler.target, runner.device_id)
@@ -140,7 +146,7 @@ def build(scheduler: Scheduler, schedule: Schedule) -> relax.VMExecutable:
     """Compile the module, with the function lowered as ``schedule`` says."""
     module = emit(scheduler, schedule)
     with lowering():
-        return artifact.build(module, schedule, scheduler.target)
+        return artifact.build(module, schedule, scheduler.kind, scheduler.target)
 
 
 def write(executable: relax.VMExecutable, path: Path, runner: Runner | None = None) -> None:

@@ -232,7 +232,7 @@ def check_library(case: Case, target: tvm.target.Target, device_id: int, runs: i
     """
     scheduler = Scheduler.prepare(case.module(), target, runner=LocalRunner(device_id))
     schedule = scheduler.unsearched()
-    executable = artifact.build(scheduler.emit(schedule), schedule, target)
+    executable = artifact.build(scheduler.emit(schedule), schedule, scheduler.kind, target)
     with TemporaryFolder() as directory:
         path = directory / "model.so"
         export(executable, path)

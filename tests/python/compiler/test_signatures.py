@@ -18,8 +18,9 @@ from tvm import relax
 import tvm_ios
 import tvm_ios_runtime
 from support.cli import assert_one_sentence, reference, relative_error, save_branches
+from tvm_ios.backend.registry import kind_of
 from tvm_ios.cli.main import main
-from tvm_ios.compiler.signatures import check_target
+from tvm_ios.compiler.signatures import check_kind
 from tvm_ios.errors import ModelError, OptionError
 
 _RANDOM = np.random.default_rng(7)
@@ -314,4 +315,4 @@ def test_shapes_of_different_ranks_are_refused(tmp_path: Path) -> None:
 
 def test_a_gpu_has_one_shape() -> None:
     with pytest.raises(OptionError, match="is for CPUs"):
-        check_target(tvm.target.Target({"kind": "cuda", "arch": "sm_90"}))
+        check_kind(kind_of("cuda"))

@@ -15,6 +15,7 @@ from tvm import relax
 import tvm_ios_runtime
 from support.cli import SHAPE, Compiled, relative_error
 from support.networks import NATIVE, few_stages, relax_module
+from tvm_ios.backend.registry import kind_of
 from tvm_ios.compiler import artifact
 from tvm_ios.lowering.export import export
 from tvm_ios.transform import InterOperatorSchedule
@@ -127,7 +128,8 @@ def test_weights_are_held_once(tmp_path: Path) -> None:
     mod = relax_module(lambda emit, x: emit(relax.op.matmul(x, relax.const(weights))), (1, 2048))
     scheduling = InterOperatorSchedule(NATIVE, cost_model=few_stages)
     scheduled = scheduling(mod)
-    export(artifact.build(scheduled, scheduling.schedule, NATIVE), tmp_path / "m.so")
+    executable = artifact.build(scheduled, scheduling.schedule, kind_of(NATIVE), NATIVE)
+    export(executable, tmp_path / "m.so")
     x = np.random.default_rng(1).standard_normal((1, 2048)).astype("float32")
     np.savez(tmp_path / "in.npz", x0=x)
     grown = run_alone(tmp_path / "m.so", tmp_path / "in.npz", tmp_path / "out.npz")["grown"]

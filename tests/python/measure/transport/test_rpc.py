@@ -19,6 +19,7 @@ from support.networks import NATIVE, compile_plain, random_arguments, run_vm
 from support.rpc import Cluster, free_port, kill
 from tvm_ios import DeviceError, OptionError, database
 from tvm_ios.backend.cpu.measure.model import CompiledVariants
+from tvm_ios.backend.registry import kind_of
 from tvm_ios.cli.main import main
 from tvm_ios.compiler import steps
 from tvm_ios.compiler.compare import compare
@@ -79,7 +80,7 @@ def test_rounding_errors_are_those_of_a_device(
     monkeypatch.delattr(CompiledVariants, "compile")
     options = Options(precision="auto", tolerance=0.05, winograd=False)
     runner = RPCRunner(cluster.address, "pair")
-    with closing(steps.prepare(branches(), NATIVE, options, runner)) as scheduler:
+    with closing(steps.prepare(kind_of(NATIVE), branches(), NATIVE, options, runner)) as scheduler:
         schedule = steps.choose(scheduler, search=False)
     assert schedule.rounding is not None
     assert 0 < schedule.rounding.error <= 0.05

@@ -8,8 +8,8 @@ from .mutant import Mutant
 _CODE = "python/tvm_ios/backend/cpu/code"
 _KERNELS = "python/tvm_ios/backend/cpu/kernels"
 _WAITS = "backend/cpu/code/test_waits.py"
-_FOLLOWING = (
-    "backend/cpu/code/test_prefetch_target.py::test_what_follows_is_prefetched_after_the_last_chunk"
+_TARGET = (
+    "backend/cpu/code/test_prefetch_target.py::test_the_target_is_prefetched_after_the_last_chunk"
 )
 _NEXT_POINT = "backend/cpu/code/test_prefetch_target.py::test_a_group_prefetches_the_weights_of_the_next_point"
 _PREFETCH = "backend/cpu/kernels/test_prefetch.py"
@@ -324,16 +324,16 @@ MUTANTS = (
     Mutant(
         "after the last point of all the next chunk's weights are prefetched",
         f"{_KERNELS}/winograd/products.py",
-        "T.Select(ended, self.following.after, begin)",
-        "begin + self.following.after * 0",
+        "T.Select(ended, self.prefetch_target.after, begin)",
+        "begin + self.prefetch_target.after * 0",
         (_NEXT_POINT,),
     ),
     Mutant(
         "the next chunk's weights are prefetched after the last chunk",
         f"{_KERNELS}/conv/tile.py",
-        "begin = T.Select(self.following == self.block, self.after, begin)",
-        "begin = begin + self.after * 0",
-        (_FOLLOWING,),
+        "begin = T.Select(self.next_block == self.block, self.prefetch_target, begin)",
+        "begin = begin + self.prefetch_target * 0",
+        (_TARGET,),
     ),
     Mutant(
         "weights are prefetched into L1 as they are read",

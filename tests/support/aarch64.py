@@ -83,11 +83,11 @@ def _program(kernel: Kernel, symbols: Sequence[str], sizes: Sequence[int]) -> st
     pointers = ", ".join(f"t[{i}]" for i in range(len(sizes)))
     declarations, calls = [], []
     for symbol, phase in zip(symbols, kernel.phases, strict=True):
-        following = ", 0" if phase.prefetches else ""
+        prefetch_target = ", 0" if phase.prefetches else ""
         declarations.append(f"int32_t {symbol}();")
         middle = phase.num_tiles // 2
         for begin, end in ((middle, phase.num_tiles), (0, middle)):
-            calls.append(f"{symbol}({pointers}, {begin}, {end}{following});")
+            calls.append(f"{symbol}({pointers}, {begin}, {end}{prefetch_target});")
     return _PROGRAM % {
         "declarations": "\n".join(declarations),
         "sizes": ", ".join(map(str, sizes)),

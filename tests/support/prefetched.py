@@ -105,7 +105,7 @@ def recorded(
     Parameters
     ----------
     kernel : Kernel
-        The kernel; ``following`` is the function's last argument if it prefetches what follows.
+        The kernel; ``prefetch_target`` is the function's last argument if it prefetches.
     number : int
         The tensor that is recorded. It is twice as long as the kernel knows it.
     cache : int
@@ -127,7 +127,7 @@ def recorded(
             shape = (2 * spec.num_elements,) if position == number else spec.shape
             buffers.append(T.arg(f"t{position}", T.buffer(shape, spec.dtype, layout=None)))
         names = ["begin", "end", *(["following"] if phase.prefetches else [])]
-        begin, end, *following = (T.arg(name, tirx.Var(name, "int32")) for name in names)
+        begin, end, *prefetch_target = (T.arg(name, tirx.Var(name, "int32")) for name in names)
         spec = kernel.tensors[number]
         view = T.decl_buffer(spec.shape, spec.dtype, data=buffers[number].data, layout=None)
         recording.append(view)
@@ -135,7 +135,7 @@ def recorded(
         with T.sblock("root"):
             T.reads()
             T.writes()
-            phase.emit(buffers, begin, end - begin, *following)
+            phase.emit(buffers, begin, end - begin, *prefetch_target)
     return build_functions({"recorded": builder.get()}, NATIVE).mod["recorded"]
 
 

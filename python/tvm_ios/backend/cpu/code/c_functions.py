@@ -23,8 +23,8 @@ from .pipeline import LARGE_BUFFERS
 def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
     """Build one phase of a kernel as a C function: ``f(*pointers, begin, end)``.
 
-    If the phase prefetches weights, ``following`` is a further argument. The function returns 0; if
-    memory runs out, TVM's code returns -1.
+    If the phase prefetches weights, ``prefetch_target`` is a further argument. The function returns
+    0; if memory runs out, TVM's code returns -1.
 
     The body is a compute scope, whose pointers TVM tells LLVM not to overlap. That holds inside a
     kernel. But different tensors use the same bytes of a region's workspace one after another:
@@ -50,7 +50,7 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
         T.func_ret(tvm.ir.PrimType("int32"))
         pointers = [T.arg(f"p{i}", T.handle(s.dtype)) for i, s in enumerate(kernel.tensors)]
         begin, end = _range()
-        following = [_number("following")] if kernel.phases[phase].prefetches else []
+        prefetch_target = [_number("following")] if kernel.phases[phase].prefetches else []
         buffers = [
             T.decl_buffer(spec.shape, spec.dtype, data=pointer, layout=None)
             for pointer, spec in zip(pointers, kernel.tensors, strict=True)
@@ -62,7 +62,7 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
             T.attr("default", "device_type", cpu),
             T.attr("default", "compute_scope", tvm.ir.StringImm(f"{name}_compute")),
         ):
-            _emit_phase(kernel.phases[phase], buffers, begin, end, *following)
+            _emit_phase(kernel.phases[phase], buffers, begin, end, *prefetch_target)
         T.Return(tirx.const(0, "int32"))
     return builder.get()
 
@@ -93,9 +93,9 @@ def calling_function(kernel: Kernel, phase: int, symbol: str, name: str) -> tirx
             for i, spec in enumerate(kernel.tensors)
         ]
         bounds = _range()
-        following = [tirx.const(0, "int32")] if kernel.phases[phase].prefetches else []
+        prefetch_target = [tirx.const(0, "int32")] if kernel.phases[phase].prefetches else []
         pointers = [buffer.data for buffer in buffers]
-        T.evaluate(T.call_extern("int32", symbol, *pointers, *bounds, *following))
+        T.evaluate(T.call_extern("int32", symbol, *pointers, *bounds, *prefetch_target))
     return builder.get()
 
 
@@ -113,10 +113,10 @@ def _number(name: str) -> tirx.Var:
 
 
 def _emit_phase(
-    phase: Phase, buffers: Sequence[Any], begin: tirx.Var, end: tirx.Var, *following: tirx.Var
+    phase: Phase, buffers: Sequence[Any], begin: tirx.Var, end: tirx.Var, *prefetch_target: tirx.Var
 ) -> None:
     with T.sblock("root"):
         T.reads()
         T.writes()
         with aligned_stack(phase.sources):
-            phase.emit(buffers, begin, end - begin, *following)
+            phase.emit(buffers, begin, end - begin, *prefetch_target)

@@ -23,7 +23,7 @@ from .constants import Constants
 from .core_claims import CoreClaims
 from .cpu_check import checked_cpu
 from .functions import KernelFunctions
-from .prefetch_target import Reading, following_place
+from .prefetch_target import Reading, find_prefetch_target
 from .progress import Progress
 from .recorder import Recorder
 from .region import Place, Region
@@ -197,7 +197,7 @@ class _Driver:
 
     def _after(self, number: int, worker: int) -> int | None:
         """Return where the weights begin that a worker reads after a position, if it reads any."""
-        return following_place(self.launched, self.region, number, worker)
+        return find_prefetch_target(self.launched, self.region, number, worker)
 
     def _distance(self, reading: Reading, place: int | None) -> int:
         """Return how far ``place`` is behind the weights of a kernel, or its tile's own weights."""
@@ -212,11 +212,11 @@ class _Driver:
         phase: int,
         begin: Any,
         end: Any,
-        following: Any,
+        prefetch_target: Any,
     ) -> None:
         symbol = self.kernels.get(implementation.kernel, phase)
         pointers = [self._pointer(place) for place in self.region.places[id(implementation)]]
-        ahead = [following] if implementation.kernel.phases[phase].prefetches else []
+        ahead = [prefetch_target] if implementation.kernel.phases[phase].prefetches else []
         T.evaluate(T.call_extern("int32", symbol, *pointers, begin, end, *ahead))
 
     def _pointer(self, place: Place) -> Any:

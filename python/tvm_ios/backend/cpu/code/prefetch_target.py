@@ -47,7 +47,7 @@ class Reading(NamedTuple):
         return place.offset // _ELEMENT + weights.first(self.tile)
 
 
-def following_place(
+def find_prefetch_target(
     launched: Sequence[Position], region: Region, number: int, worker: int
 ) -> int | None:
     """Return where the weights begin that a worker reads after a position; None if it reads none.

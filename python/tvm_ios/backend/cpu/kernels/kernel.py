@@ -19,7 +19,7 @@ from .plane import PlaneTiles
 
 Order = Literal["rows", "channels"]
 Emit = Callable[..., None]
-"""``emit(buffers, begin, extent)``, or ``emit(buffers, begin, extent, following)``"""
+"""``emit(buffers, begin, extent)``, or ``emit(buffers, begin, extent, prefetch_target)``"""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Weights:
         Returns the element at which the weights of a tile begin.
     prefetches : bool
         Whether the last tiles of a range prefetch the weights that are needed after the range. The
-        code then has one more argument, ``following``: where those begin, in elements from these
-        weights.
+        code then has one more argument, ``prefetch_target``: where those begin, in elements from
+        these weights.
     """
 
     tensor: int
@@ -54,8 +54,8 @@ class Phase:
     emit : callable
         ``emit(buffers, begin, extent)`` emits the code that computes tiles ``begin`` to
         ``begin + extent`` through TVM's IR builder. ``buffers`` holds the kernel's inputs, outputs
-        and scratch tensors, in this order. If the phase prefetches what follows, there may be a
-        fourth argument, see :class:`Weights`.
+        and scratch tensors, in this order. If the phase prefetches weights for later, there may
+        be a fourth argument, see :class:`Weights`.
     work : float
         Share of the kernel's time that this phase takes, relative to its other phases.
     large_buffers : bool
@@ -76,7 +76,7 @@ class Phase:
 
     @property
     def prefetches(self) -> bool:
-        """Whether the code takes where the following weights are."""
+        """Whether the code takes a prefetch target."""
         return self.weights is not None and self.weights.prefetches
 
 

@@ -106,7 +106,7 @@ def pool2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
         for axis in (2, 3)
     ]
     planes = Planes(
-        gather="max" if op.kind == "max_pool2d" else "average",
+        window_reduce="max" if op.kind == "max_pool2d" else "average",
         batch=source[0],
         channels=source[1],
         rows=windows[0],

@@ -28,7 +28,7 @@ from support.tiled import convolutions
 from tvm_ios.backend.cpu.code import network
 from tvm_ios.backend.cpu.code.constants import Constants
 from tvm_ios.backend.cpu.code.memory import ALIGNMENT
-from tvm_ios.backend.cpu.code.prefetch_target import following_place
+from tvm_ios.backend.cpu.code.prefetch_target import find_prefetch_target
 from tvm_ios.backend.cpu.code.region import Region
 from tvm_ios.backend.cpu.code.waits import Position, positions
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
@@ -111,7 +111,7 @@ def test_the_next_weights_follow(body, partitioning, monkeypatch: pytest.MonkeyP
         for worker in range(2):
             later = (weights_at(launch, n, worker) for n in range(number + 1, count))
             expected = next((weights for weights in later if weights is not None), None)
-            place = following_place(launch.positions, launch.region, number, worker)
+            place = find_prefetch_target(launch.positions, launch.region, number, worker)
             if expected is None:
                 continue
             assert place is not None
@@ -123,7 +123,7 @@ def test_the_next_weights_follow(body, partitioning, monkeypatch: pytest.MonkeyP
 def test_nothing_follows_the_last_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     launch = launch_of(depthwise, monkeypatch)
     last = len(launch.positions) - 1
-    assert following_place(launch.positions, launch.region, last, 0) is None
+    assert find_prefetch_target(launch.positions, launch.region, last, 0) is None
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -157,12 +157,12 @@ def computed(kernel: Kernel, functions, inputs: list[np.ndarray], tile: int) -> 
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_some_kernels_take_what_follows(name: str) -> None:
+def test_some_kernels_take_a_prefetch_target(name: str) -> None:
     assert any(kernel.phases[-1].prefetches for kernel, _ in compiled(name))
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_what_follows_is_prefetched_after_the_last_chunk(
+def test_the_target_is_prefetched_after_the_last_chunk(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = max(

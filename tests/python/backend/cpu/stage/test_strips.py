@@ -192,16 +192,16 @@ def test_a_row_of_a_matrix_is_no_pixel_of_a_map(matrices: tuple[bool, bool]) -> 
     assert in_strips(calls) == (matrices[0] == matrices[1])
 
 
-def two_products(slabs: bool) -> list[PlannedCall]:
+def two_products(k_blocks: bool) -> list[PlannedCall]:
     """Two matrix products, the second of which reads the first one's result."""
-    core = replace(isa_of(NATIVE)[0], l2_bytes=1 << 14 if slabs else 1 << 24)
+    core = replace(isa_of(NATIVE)[0], l2_bytes=1 << 14 if k_blocks else 1 << 24)
     kernels = [matmul_kernel(Matmul(41, 256, 256), core) for _ in range(2)]
     return [PlannedCall(k, 1.0, 0, (i - 1,) if i else ()) for i, k in enumerate(kernels)]
 
 
 def test_no_two_workers_keep_sums_in_the_same_tile() -> None:
-    assert in_strips(two_products(slabs=False))
-    divided = two_products(slabs=True)
+    assert in_strips(two_products(k_blocks=False))
+    divided = two_products(k_blocks=True)
     assert not in_strips(divided)
     for call in divided:  # alone, each tile belongs to one strip
         assert in_strips([replace(call, after=())])

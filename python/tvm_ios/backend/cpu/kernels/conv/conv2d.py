@@ -94,8 +94,8 @@ def conv2d_kernel(
 
 
 Place = Callable[[Expr, Expr, int, Expr, Expr], None]
-"""``place(image, block, b, place, following)`` emits one tile: row or column tile ``place`` of
-``b`` blocks of channels from ``block``. The next chunk begins with block ``following``."""
+"""``place(image, block, b, place, next_block)`` emits one tile: row or column tile ``place`` of
+``b`` blocks of channels from ``block``. The next chunk begins with block ``next_block``."""
 
 
 _TILES: dict[str | None, type[ConvTile]] = {
@@ -145,7 +145,7 @@ class ConvEmitter(ConvShape):
         return Weights(1, first, prefetches=True)
 
     def emit(
-        self, buffers: Sequence[Any], begin: Expr, extent: Expr, following: Expr | None = None
+        self, buffers: Sequence[Any], begin: Expr, extent: Expr, prefetch_target: Expr | None = None
     ) -> None:
         """Emit the tiles ``begin`` to ``begin + extent``.
 
@@ -155,7 +155,7 @@ class ConvEmitter(ConvShape):
             Inputs, then outputs.
         begin, extent : Expr
             The range of tiles.
-        following : Expr, optional
+        prefetch_target : Expr, optional
             Where the weights begin that are needed after this range, in elements from this kernel's
             own weights.
         """
@@ -167,7 +167,7 @@ class ConvEmitter(ConvShape):
 
         def place(image: Expr, block: Expr, b: int, place: Expr, next_block: Expr) -> None:
             row = 0 if self.flat else place
-            tile = self.tile_type(self, bound, image, block, b, row, next_block, following)
+            tile = self.tile_type(self, bound, image, block, b, row, next_block, prefetch_target)
             self.emit_columns(place, tile.emit)
 
         self.emit_tiles(begin, extent, place)

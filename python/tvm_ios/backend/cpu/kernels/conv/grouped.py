@@ -201,7 +201,7 @@ class _GroupedEmitter(PlanesEmitter):
         weights = TensorSpec((self.blocks, self.groups.inputs, *taps, self.lanes))
         return (self.source, weights, *self.argument_specs())
 
-    def gather(
+    def window_reduce(
         self,
         buffers: Sequence[Any],
         image: Expr,

@@ -111,10 +111,10 @@ class _SumEmitter:
             for part, i in zip(self.parts, range(0, fed, 2), strict=True)
         ]
 
-        def place(image: Expr, block: Expr, b: int, place: Expr, following: Expr) -> None:
+        def place(image: Expr, block: Expr, b: int, place: Expr, next_block: Expr) -> None:
             row = 0 if lead.flat else place
             tiles = [
-                part.tile_type(part, own, image, block, b, row, following)
+                part.tile_type(part, own, image, block, b, row, next_block)
                 for part, own in zip(self.parts, bound, strict=True)
             ]
             windows = [part.columns for part in self.parts[1:]]

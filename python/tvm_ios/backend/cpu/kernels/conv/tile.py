@@ -45,7 +45,8 @@ class ConvTile:
     """One register tile: ``b`` blocks from ``block``, columns of output row ``row``.
 
     While it is computed, it prefetches the weights of the chunk that begins with block
-    ``following``, or after the last chunk those that begin at element ``after``, if it is known.
+    ``next_block``, or after the last chunk those that begin at element ``prefetch_target``, if it
+    is known.
     """
 
     conv: ConvShape
@@ -54,8 +55,8 @@ class ConvTile:
     block: Expr
     b: int
     row: Expr
-    following: Expr
-    after: Expr | None = None
+    next_block: Expr
+    prefetch_target: Expr | None = None
 
     @staticmethod
     def sources(conv: ConvShape) -> frozenset[str]:
@@ -143,14 +144,14 @@ class ConvTile:
         per_row = blocks(conv.columns.out, conv.tile.columns)
         num_tiles = conv.rows.out * per_row
         block = math.prod(conv.weights_shape[1:-1])
-        last = self.after is None and conv.chunks == 1
+        last = self.prefetch_target is None and conv.chunks == 1
         if last or num_tiles == 1 or not conv.far_weights:
             return None
         share = blocks(conv.tile.blocks * block, num_tiles * steps)
         tile = self.row * per_row + first // conv.tile.columns
-        begin = self.following * (block * lanes)
-        if self.after is not None:
-            begin = T.Select(self.following == self.block, self.after, begin)
+        begin = self.next_block * (block * lanes)
+        if self.prefetch_target is not None:
+            begin = T.Select(self.next_block == self.block, self.prefetch_target, begin)
         begin = begin + tile * (steps * share * lanes)
         return Ahead(self.buffers.weights, bind(begin), share, lanes)
 

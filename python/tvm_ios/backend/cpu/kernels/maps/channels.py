@@ -163,7 +163,7 @@ class _ChannelsEmitter(PlanesEmitter):
     def input_specs(self) -> tuple[TensorSpec, ...]:
         return (*self.sources, *self.argument_specs())
 
-    def gather(
+    def window_reduce(
         self,
         buffers: Sequence[Any],
         image: Expr,

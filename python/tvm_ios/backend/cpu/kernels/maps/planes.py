@@ -33,7 +33,7 @@ from ..taps import ColumnTile, column_tiles, rows_inside
 from .window_reduce import pooled, pooled_width, weighted_sums, weighted_width
 
 Expr = Any
-Gather = Literal["depthwise", "max", "average", "identity"]
+WindowReduce = Literal["depthwise", "max", "average", "identity"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Planes:
 
     Attributes
     ----------
-    gather : {"depthwise", "max", "average", "identity"}
+    window_reduce : {"depthwise", "max", "average", "identity"}
         The window's weighted sum, its maximum, its mean, or its only value.
     batch, channels : int
     rows, columns : Window
@@ -55,7 +55,7 @@ class Planes:
         The epilogue.
     """
 
-    gather: Gather
+    window_reduce: WindowReduce
     batch: int
     channels: int
     rows: Window
@@ -86,9 +86,9 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
         A kernel of one phase with one output.
     """
     emitter = PlanesEmitter(planes, layout, core)
-    sources = [maximum_source(core.lanes)] if planes.gather == "max" else []
+    sources = [maximum_source(core.lanes)] if planes.window_reduce == "max" else []
     return Kernel(
-        name=planes.gather,
+        name=planes.window_reduce,
         key=("planes", planes, layout, core),
         inputs=emitter.input_specs(),
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
@@ -108,7 +108,7 @@ class PlanesEmitter:
         self.planes, self.layout, self.core, self.lanes = planes, layout, core, core.lanes
         self.blocks = blocks(planes.channels, core.lanes)
         self.num_tiles = planes.batch * self.blocks * planes.rows.out
-        width = weighted_width if planes.gather == "depthwise" else pooled_width
+        width = weighted_width if planes.window_reduce == "depthwise" else pooled_width
         self.width = width(core, planes.columns)
 
     def plane(self, height: int, width: int) -> TensorSpec:
@@ -133,7 +133,7 @@ class PlanesEmitter:
     def input_specs(self) -> tuple[TensorSpec, ...]:
         p = self.planes
         specs = [self.plane(p.rows.size, p.columns.size)]
-        if p.gather == "depthwise":
+        if p.window_reduce == "depthwise":
             shape = (self.blocks, p.rows.kernel, p.columns.kernel, self.lanes)
             specs.append(TensorSpec(shape))
         return (*specs, *self.argument_specs())
@@ -154,14 +154,14 @@ class PlanesEmitter:
 
             def columns(first: Expr, tile: ColumnTile) -> None:
                 with tile_scope():
-                    values = self.gather(buffers, image, block, row, first, tile)
+                    values = self.window_reduce(buffers, image, block, row, first, tile)
                     for j, value in enumerate(values):
                         pixel = row * p.columns.out + first + j
                         self._store(buffers, value, image, block, pixel)
 
             column_tiles(p.columns, self.width, columns)
 
-    def gather(
+    def window_reduce(
         self,
         buffers: Sequence[Any],
         image: Expr,
@@ -170,7 +170,7 @@ class PlanesEmitter:
         first: Expr,
         tile: ColumnTile,
     ) -> list[Expr]:
-        """Return the combined values of each column's window."""
+        """Return the reduction of each column's window."""
         p, core, vector = self.planes, self.core, lanes_of(0, self.lanes)
         begin = bind(p.columns.position(first, 0))
 
@@ -184,12 +184,12 @@ class PlanesEmitter:
         def weight(r: Expr, s: int) -> Expr:
             return buffers[1][block, r, s, vector]
 
-        if p.gather == "depthwise":
+        if p.window_reduce == "depthwise":
             return weighted_sums(core, p.columns, tile, rows, load, weight)
-        if p.gather == "max":
+        if p.window_reduce == "max":
             return pooled(core, p.columns, tile, rows, load, maximum, -math.inf)
         sums = pooled(core, p.columns, tile, rows, load, operator.add, 0.0)
-        return sums if p.gather == "identity" else self._means(sums, row, tile)
+        return sums if p.window_reduce == "identity" else self._means(sums, row, tile)
 
     def _means(self, sums: list[Expr], row: Expr, tile: ColumnTile) -> list[Expr]:
         """Divide each sum by the number of values in it."""

@@ -8,8 +8,8 @@ more pages than the TLB holds. Such a matrix is packed in a phase of its own.
 
 Where the left side and a chunk of weights do not fit into L2 together, the left side comes from
 memory for every chunk. With few rows the weights come from there nearly as often, and together they
-take more time than the multiplications. The depth is then divided into *slabs* whose parts fit. The
-sums of a slab are kept in the result until the next slab adds to them.
+take more time than the multiplications. The depth is then divided into *k-blocks* whose parts fit.
+The sums of a k-block are kept in the result until the next k-block adds to them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Ke
         scratch=scratch,
         phases=phases,
         plane=emitter.plane(),
-        narrows=emitter.slabs == 1,
+        narrows=emitter.num_k_blocks == 1,
     )
 
 
@@ -102,7 +102,7 @@ class _MatmulEmitter(MatmulShape):
         def first(tile: int) -> int:
             return self._first_block(tile // self.row_tiles) * m.depth * self.lanes
 
-        return Weights(1, first, prefetches=self.prefetches and self.slabs == 1)
+        return Weights(1, first, prefetches=self.prefetches and self.num_k_blocks == 1)
 
     def _first_block(self, chunk: int) -> int:
         """Return the first block of columns of a chunk."""
@@ -128,25 +128,28 @@ class _MatmulEmitter(MatmulShape):
             m.rows,
             mixes=True,
             matrix=True,
-            repeatable=self.slabs == 1,
+            repeatable=self.num_k_blocks == 1,
         )
 
     def emit(
-        self, buffers: Sequence[Any], begin: Expr, extent: Expr, following: Expr | None = None
+        self, buffers: Sequence[Any], begin: Expr, extent: Expr, prefetch_target: Expr | None = None
     ) -> None:
-        """Emit the tiles ``begin`` to ``begin + extent``, slab by slab.
+        """Emit the tiles ``begin`` to ``begin + extent``, k-block by k-block.
 
-        ``following`` is where the weights begin that are needed afterwards, if it is known.
+        ``prefetch_target`` is where the weights begin that are needed afterwards, if it is known.
         """
-        loop(self.slabs, lambda slab: self._emit_slab(buffers, begin, extent, slab, following))
+        loop(
+            self.num_k_blocks,
+            lambda k_block: self._emit_k_block(buffers, begin, extent, k_block, prefetch_target),
+        )
 
-    def _emit_slab(
+    def _emit_k_block(
         self,
         buffers: Sequence[Any],
         begin: Expr,
         extent: Expr,
-        slab: Expr,
-        following: Expr | None,
+        k_block: Expr,
+        prefetch_target: Expr | None,
     ) -> None:
         step, lanes = self.tile.blocks, self.lanes
         rest = self.full_chunks * step
@@ -154,7 +157,7 @@ class _MatmulEmitter(MatmulShape):
             place, chunk = bind(t % self.row_tiles), bind(t // self.row_tiles % self.chunks)
             more = bind(T.Select(t - place + self.row_tiles < begin + extent, 1, 0))
             matrix = bind(t // (self.row_tiles * self.chunks))
-            rows = self.tile_type(self, buffers, matrix, place, more, slab, following)
+            rows = self.tile_type(self, buffers, matrix, place, more, k_block, prefetch_target)
 
             def columns(columns: Columns) -> None:
                 full, last = divmod(self.matmul.rows, self.tile.columns)

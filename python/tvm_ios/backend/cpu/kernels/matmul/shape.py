@@ -12,9 +12,10 @@ from ..tiling import RegisterTile, choose_tile, matrix_tile
 
 _MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in its own page
 _MIN_PACKED_ROWS = 64
-_MAX_SLABS = 16
-_MOST_SLAB_ROWS = 256
-_DEPTH_SHARE, _SLAB_SHARE = 0.75, 0.45  # of L2, for what is read of the whole depth or of a slab
+_MAX_K_BLOCKS = 16
+_MOST_K_BLOCK_ROWS = 256
+# Of L2, for what is read of the whole depth or of a k-block.
+_DEPTH_SHARE, _K_BLOCK_SHARE = 0.75, 0.45
 
 
 class MatmulShape:
@@ -38,8 +39,8 @@ class MatmulShape:
         self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
         self.row_tiles = blocks(matmul.rows, self.tile.columns)
         self.num_tiles = matmul.batch * self.chunks * self.row_tiles
-        self.slabs = self._count_slabs(core)
-        self.slab = matmul.depth // self.slabs
+        self.num_k_blocks = self._count_k_blocks(core)
+        self.kc = matmul.depth // self.num_k_blocks
         self.far_weights = matmul.weights and matmul.packed(core.lanes).num_bytes > core.l1_bytes
         self.prefetches = (
             matmul.weights
@@ -69,8 +70,8 @@ class MatmulShape:
         block_bytes = 4 * core.lanes * self.matmul.depth
         return choose_tile(core, self.matmul.rows, count, block_bytes=block_bytes)
 
-    def _count_slabs(self, core: Core) -> int:
-        """Return how many slabs the depth is divided into; they are equal, and whole vectors."""
+    def _count_k_blocks(self, core: Core) -> int:
+        """Return how many k-blocks the depth is divided into; they are equal, and whole vectors."""
         m, chunk = self.matmul, self.tile.blocks * core.lanes
         read = 4 * m.depth * (m.rows + 2 * chunk)  # one chunk is multiplied, one is prefetched
         fits = read <= core.l2_bytes * _DEPTH_SHARE
@@ -80,8 +81,8 @@ class MatmulShape:
             or self.factors != "single"
             or not m.weights
             or m.batch > 1
-            or m.rows > _MOST_SLAB_ROWS
+            or m.rows > _MOST_K_BLOCK_ROWS
         ):
             return 1
-        counts = (n for n in range(2, _MAX_SLABS + 1) if m.depth % (n * core.lanes) == 0)
-        return next((n for n in counts if read <= n * core.l2_bytes * _SLAB_SHARE), 1)
+        counts = (n for n in range(2, _MAX_K_BLOCKS + 1) if m.depth % (n * core.lanes) == 0)
+        return next((n for n in counts if read <= n * core.l2_bytes * _K_BLOCK_SHARE), 1)

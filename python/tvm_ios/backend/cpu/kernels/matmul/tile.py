@@ -39,8 +39,8 @@ class MatmulTile:
     """The register tile of one matrix: its reads and its stores.
 
     ``more`` is 1 if the caller continues with the next chunk, else 0. While the group ``place`` of
-    rows is computed, its share of that chunk's weights is prefetched. Of the depth, slab ``slab``
-    is multiplied.
+    rows is computed, its share of that chunk's weights is prefetched. Of the depth, k-block
+    ``k_block`` is multiplied.
     """
 
     def __init__(
@@ -50,12 +50,13 @@ class MatmulTile:
         matrix: Expr,
         place: Expr,
         more: Expr,
-        slab: Expr,
-        after: Expr | None,
+        k_block: Expr,
+        prefetch_target: Expr | None,
     ) -> None:
         self.shape, self.matmul, self.lanes = shape, shape.matmul, shape.lanes
         self.full, self.buffers, self.matrix = shape.full, buffers, matrix
-        self.place, self.more, self.slab, self.after = place, more, slab, after
+        self.place, self.more, self.k_block = place, more, k_block
+        self.prefetch_target = prefetch_target
 
     @staticmethod
     def sources(shape: MatmulShape) -> frozenset[str]:
@@ -105,23 +106,23 @@ class MatmulTile:
             def reduce() -> None:
                 self._reduce(step, columns)
 
-            if self.shape.slabs == 1:
+            if self.shape.num_k_blocks == 1:
                 reduce()
                 outer(finish)
                 return
-            with T.If(self.slab > 0), T.Then():
+            with T.If(self.k_block > 0), T.Then():
                 outer(load)
             reduce()
-            with T.If(self.slab == self.shape.slabs - 1):
+            with T.If(self.k_block == self.shape.num_k_blocks - 1):
                 with T.Then():
                     outer(finish)
                 with T.Else():
                     outer(store)
 
     def _reduce(self, step: Callable[[Expr], None], columns: Columns, pace: int = 1) -> None:
-        """Emit ``step(k)`` for each ``pace``-th ``k`` of the depth of the slab."""
-        depth = self.shape.slab
-        base = self.slab * depth
+        """Emit ``step(k)`` for each ``pace``-th ``k`` of the depth of the k-block."""
+        depth = self.shape.kc
+        base = self.k_block * depth
         if not self.shape.prefetches:
             loop(depth // pace, lambda n: step(base + n * pace))
             return
@@ -141,17 +142,17 @@ class MatmulTile:
     def _ahead(self, columns: Columns, steps: int) -> Iterator[Ahead]:
         """Yield this tile's shares of the next chunk's weights, which are read in ``steps`` steps.
 
-        A slab has a part of each block, the whole depth is one part.
+        A k-block has a part of each block, the whole depth is one part.
         """
         shape, lanes, depth = self.shape, self.lanes, self.matmul.depth
-        parts = 1 if shape.slabs == 1 else columns.count
-        length = columns.count * depth if shape.slabs == 1 else shape.slab
+        parts = 1 if shape.num_k_blocks == 1 else columns.count
+        length = columns.count * depth if shape.num_k_blocks == 1 else shape.kc
         share = blocks(length, shape.row_tiles * steps)
-        following = columns.first + columns.count * self.more
+        next_chunk = columns.first + columns.count * self.more
         for part in range(parts):
-            begin = ((following + part) * depth + self.slab * shape.slab) * lanes
-            if self.after is not None:
-                begin = T.Select(self.more > 0, begin, self.after)
+            begin = ((next_chunk + part) * depth + self.k_block * shape.kc) * lanes
+            if self.prefetch_target is not None:
+                begin = T.Select(self.more > 0, begin, self.prefetch_target)
             begin = begin + self.place * (steps * share * lanes)
             yield Ahead(self.buffers[1], bind(begin), share, lanes)
 

@@ -37,7 +37,7 @@ from ..layout import Layout, blocks
 from .emitter import WinogradEmitter
 from .image import ImageEmitter
 from .model import WinogradTiling, winograd_times
-from .products import Following, Strips
+from .products import PrefetchTarget, Strips
 from .tiles import Pixel
 from .transform import transforms
 
@@ -167,7 +167,7 @@ class _MapEmitter(WinogradEmitter):
             self.transform(pixel, buffers[-1], strip, block, tile, i)
 
     def _emit_products(
-        self, buffers: Sequence[Any], begin: Expr, extent: Expr, following: Expr | None = None
+        self, buffers: Sequence[Any], begin: Expr, extent: Expr, prefetch_target: Expr | None = None
     ) -> None:
         """Emit the products and the outputs; the unit is one group of strips of one chunk."""
         bound, products, size = self.bind(buffers), self.products(), self.tiling.group
@@ -177,8 +177,8 @@ class _MapEmitter(WinogradEmitter):
             first = bind(group * size)
             count = bind(T.min(size, self.strips - first)) if size > 1 else 1
             strips = Strips(first, count, kept=False, num_tiles=self.tiles.count)
-            after = Following(more, following)
-            self.emit_chunk(bound, buffers[-1], products, strips, chunk, after)
+            target = PrefetchTarget(more, prefetch_target)
+            self.emit_chunk(bound, buffers[-1], products, strips, chunk, target)
 
     def _pixel(self, image: Any) -> Pixel:
         """Return how a feature map is read."""

@@ -10,7 +10,7 @@ from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import on_stack
 from ...isa.emit import bind, lanes_of, select
-from .products import Buffers, Following, Products, Strips
+from .products import Buffers, PrefetchTarget, Products, Strips
 from .shape import WinogradShape
 from .tiles import Pixel
 
@@ -57,7 +57,7 @@ class WinogradEmitter(WinogradShape):
     ) -> None:
         """Emit the outputs of a strip, chunk after chunk."""
         with T.serial(self.chunks) as chunk:
-            self.emit_chunk(buffers, transformed, products, strips, chunk, Following(0))
+            self.emit_chunk(buffers, transformed, products, strips, chunk, PrefetchTarget(0))
 
     def emit_chunk(
         self,
@@ -66,14 +66,14 @@ class WinogradEmitter(WinogradShape):
         products: Any,
         strips: Strips,
         chunk: Expr,
-        following: Following,
+        prefetch_target: PrefetchTarget,
     ) -> None:
         """Emit the outputs of some strips and one chunk; the last chunk may be narrower."""
         full, rest = divmod(self.out_blocks, self.chunk)
 
         def part(width: int, first: Expr) -> None:
             strips_of_chunk = Products(
-                self, buffers, transformed, products, strips, bind(first), width, following
+                self, buffers, transformed, products, strips, bind(first), width, prefetch_target
             )
             strips_of_chunk.multiply()
             strips_of_chunk.transform()

@@ -31,8 +31,8 @@ class Buffers:
 
 
 @dataclass(frozen=True)
-class Following:
-    """What comes after a chunk.
+class PrefetchTarget:
+    """The weights that are prefetched while a chunk is multiplied.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Products:
     strips: Strips
     first: Expr
     width: int
-    following: Following
+    prefetch_target: PrefetchTarget
 
     def multiply(self) -> None:
         """Emit the products at all points, summed over the input channels.
@@ -157,7 +157,7 @@ class Products:
         may be too small for a chunk. Several groups read the chunk's weights again, while those of
         the next chunk come. A single strip reads a stream, which processors follow.
         """
-        shape, lanes, after = self.shape, self.shape.lanes, self.following.after
+        shape, lanes, after = self.shape, self.shape.lanes, self.prefetch_target.after
         if shape.tiling.fused or shape.strips == 1 or (after is None and shape.chunks == 1):
             return None
         steps, channels = blocks(shape.conv.channels, lanes), shape.conv.channels
@@ -175,14 +175,14 @@ class Products:
         Behind those of the last point of a chunk lie those of the next chunk.
         """
         begin = self.first * self.shape.block_elements + (point + 1) * row
-        if self.following.after is None:
+        if self.prefetch_target.after is None:
             return begin
-        ended = T.And(self.following.more == 0, point == self.shape.tiles.points - 1)
-        return T.Select(ended, self.following.after, begin)
+        ended = T.And(self.prefetch_target.more == 0, point == self.shape.tiles.points - 1)
+        return T.Select(ended, self.prefetch_target.after, begin)
 
     def _next_chunk(self) -> Expr:
-        """Return where the weights of the next chunk begin, or else those that follow."""
-        more, after = self.following.more, self.following.after
+        """Return where the weights of the next chunk begin, or else the prefetch target."""
+        more, after = self.prefetch_target.more, self.prefetch_target.after
         begin = (self.first + self.width * more) * self.shape.block_elements
         return begin if after is None else T.Select(more > 0, begin, after)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from support.networks import NATIVE, TARGETS, assert_close, isa_of, poisoned, run_kernel, unpack
 from tvm_ios.backend.cpu.kernels.maps.planes import (
-    Gather,
     Planes,
+    WindowReduce,
     plane_sum_kernel,
     planes_kernel,
 )
@@ -34,7 +34,7 @@ SHIFT = Epilogue(
 class Case:
     """A window over each channel; ``padding`` is top, left, bottom, right."""
 
-    gather: Gather
+    window_reduce: WindowReduce
     batch: int = 1
     channels: int = 20
     size: tuple[int, int] = (13, 15)
@@ -60,7 +60,7 @@ class Case:
 def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Each window cut out of the padded image; beyond the padding there is nothing."""
     top, left, bottom, right = case.padding
-    fill = -np.inf if case.gather == "max" else 0.0
+    fill = -np.inf if case.window_reduce == "max" else 0.0
     pads = ((0, 0), (0, 0), (top, bottom), (left, right))
     padded = np.pad(image.astype("float64"), pads, constant_values=fill)
     counted = np.pad(np.ones(case.size), pads[2:], constant_values=float(case.include_pad))
@@ -69,9 +69,9 @@ def reference(case: Case, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
         y, x = i * case.stride[0], j * case.stride[1]
         window = np.s_[y : y + case.kernel[0], x : x + case.kernel[1]]
         values = padded[:, :, window[0], window[1]]
-        if case.gather == "max":
+        if case.window_reduce == "max":
             result[:, :, i, j] = values.max((2, 3))
-        elif case.gather == "average":
+        elif case.window_reduce == "average":
             result[:, :, i, j] = values.sum((2, 3)) / max(counted[window].sum(), 1)
         else:
             result[:, :, i, j] = (values * weights).sum((2, 3))
@@ -90,7 +90,7 @@ def check(case: Case, target: tvm.target.Target, seed: int = 0) -> None:
         for a in range(2)
     ]
     planes = Planes(
-        case.gather,
+        case.window_reduce,
         case.batch,
         case.channels,
         *axes,
@@ -99,7 +99,7 @@ def check(case: Case, target: tvm.target.Target, seed: int = 0) -> None:
         epilogue=SHIFT,
     )
     inputs = [poisoned(layout, image), layout.pack(scale), poisoned(layout, minuend)]
-    if case.gather == "depthwise":
+    if case.window_reduce == "depthwise":
         packed = layout.pack(weights[None]).reshape(-1, *case.kernel, core.lanes)
         inputs.insert(1, packed)
     (output,) = run_kernel(planes_kernel(planes, layout, core), inputs, target, seed)
@@ -148,7 +148,7 @@ def cases(draw: st.DrawFn) -> Case:
     """Windows of any geometry; padding is less than the window, as every framework demands."""
     kernel = draw(st.tuples(*[st.integers(1, 5)] * 2))
     return Case(
-        gather=draw(st.sampled_from(["max", "average", "depthwise"])),
+        window_reduce=draw(st.sampled_from(["max", "average", "depthwise"])),
         batch=draw(st.integers(1, 2)),
         channels=draw(st.integers(1, 36)),
         size=tuple(k + draw(st.integers(0, 14)) for k in kernel),

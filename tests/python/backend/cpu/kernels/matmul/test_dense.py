@@ -115,7 +115,7 @@ def test_matrix_products(rows: int, depth: int, columns: int, target: tvm.target
 def test_matrix_products_beyond_the_cache(
     rows: int, depth: int, columns: int, l2_bytes: int
 ) -> None:
-    """Weights are prefetched, and the depth is divided into slabs."""
+    """Weights are prefetched, and the depth is divided into k-blocks."""
     check_matmul(rows, depth, columns, NATIVE, l2_bytes=l2_bytes)
 
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The permission to use the matrix registers of Intel's AMX.
 
+Python asks for it by :func:`permitted`, to choose kernels. Code that multiplies by the registers
+asks again, as it may run in processes without this package: stages on a device across RPC by
+:file:`src/runtime/amx.cc`, and compiled networks by :mod:`tvm_ios.backend.cpu.code.cpu_check`.
+
 Source: Linux, Documentation/arch/x86/xstate.rst.
 """
 

@@ -13,11 +13,12 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import cycle, islice
 from typing import TypeVar
 
 import tvm_ffi
 
-from tvm_ios_env.machine import spread_cores
+from tvm_ios_env.machine import spread_cores, usable_cores
 
 SHARE_ALL_CORES = -3  # tvm::runtime::threading::ThreadGroup::kSpecifyThreadShareAllCore
 
@@ -55,10 +56,16 @@ def on_distinct_cores(threads: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def make_pool(workers: int) -> bool:
-    """Create this thread's pool; return False if it exists and is too small."""
+def set_num_threads(workers: int) -> bool:
+    """Configure this thread's pool; return False if it exists already and is too small.
+
+    TVM takes as many workers as there are names of cores; with more workers than cores, names are
+    repeated. What runs without Python does the same: :file:`src/runtime/workers.cc` on a device
+    across RPC, and a compiled network, which does not know the cores, by
+    :mod:`tvm_ios.backend.cpu.code.thread_pool`.
+    """
+    names = [str(core) for core in islice(cycle(usable_cores()), workers)]
     with on_distinct_cores(workers):
-        names = [str(core) for core in range(workers)]
         tvm_ffi.get_global_func("runtime.config_threadpool")(SHARE_ALL_CORES, workers, names)
     threads: int = tvm_ffi.get_global_func("runtime.NumThreads")()
     return threads >= workers
@@ -72,8 +79,8 @@ class Runner:
 
     def __init__(self, workers: int) -> None:
         self._helper: ThreadPoolExecutor | None = None
-        if workers > 1 and not make_pool(workers):
-            self._helper = ThreadPoolExecutor(1, "tvm_ios", make_pool, (workers,))
+        if workers > 1 and not set_num_threads(workers):
+            self._helper = ThreadPoolExecutor(1, "tvm_ios", set_num_threads, (workers,))
 
     def __call__(self, work: Callable[[], T]) -> T:
         return work() if self._helper is None else self._helper.submit(work).result()

@@ -12,20 +12,11 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-import tvm_ffi
+from tvm_ios_runtime.threads import set_num_threads
 
-from tvm_ios_runtime.threads import on_distinct_cores
-
-from . import _ffi_api  # noqa: F401  (loads the library)
+__all__ = ["set_num_threads", "with_num_threads"]
 
 T = TypeVar("T")
-
-
-def set_num_threads(workers: int) -> bool:
-    """Configure this thread's pool; return False if it exists already and is too small."""
-    with on_distinct_cores(workers):
-        threads: int = tvm_ffi.get_global_func("tvm_ios.runtime.SetNumThreads")(workers)
-    return threads >= workers
 
 
 def with_num_threads(workers: int, work: Callable[[], T]) -> T:

@@ -8,8 +8,9 @@ they start: a task that finds its core claimed by another one moves to a free co
 all of its cores again from then on. The caller gives a worker that waits for its core the chance to
 leave.
 
-The code is LLVM IR, which is compiled into the library, so that it needs nothing but TVM's runtime.
-:file:`src/runtime/core_claims.h` is the same for stages that are timed.
+There are two implementations. A compiled network runs without our C++ library, and has this one: it
+is LLVM IR, compiled into the network's library, so that it needs nothing but TVM's runtime. Stages
+that are timed are launched by our C++ library, which has :file:`src/runtime/core_claims.h`.
 """
 
 from __future__ import annotations

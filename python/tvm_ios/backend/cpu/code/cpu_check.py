@@ -63,7 +63,7 @@ def checked_cpu(target: tvm.target.Target, amx: bool = False) -> Iterator[None]:
     """Guard the code emitted inside: it runs only on a CPU that has the features of ``target``.
 
     Code that multiplies by ``amx`` also needs the permission to use its registers, which the check
-    asks for.
+    asks for; see :mod:`tvm_ios_env.amx`.
     """
     features = {name: _FEATURES[name] for name in required_features(target)}
     features |= _AMX if amx else {}

@@ -29,8 +29,10 @@ def set_num_threads(workers: int) -> relax.Expr:
     """Return a call that makes TVM's thread pool use ``workers`` threads.
 
     By default TVM's pool uses half of the cores. The call comes before the first parallel launch of
-    a thread, which creates that thread's pool. TVM takes the names of cores and counts them; with
-    the defaults set, it does not bind threads to them.
+    a thread, which creates that thread's pool. It is what
+    :func:`tvm_ios_runtime.threads.set_num_threads` does, but the cores of the machine that runs the
+    library are not known. TVM counts their names; with the defaults set, it does not bind threads
+    to them.
     """
     cores = relax.Tuple([tvm.ir.StringImm(str(i)) for i in range(workers)])
     arguments = [relax.prim_value(SHARE_ALL_CORES), relax.prim_value(workers), cores]

@@ -23,7 +23,7 @@ from tvm import relax
 import machine
 import markdown
 from levels import levels
-from peak import has_pairs
+from peak import has_bf16_dot2
 from tvm_ios import zoo
 from tvm_ios.backend.cpu.backend import network_kernels
 from tvm_ios.backend.cpu.core import core_of
@@ -42,7 +42,7 @@ from tvm_ios.measure.transport.session import LocalSession
 from tvm_ios.relax_ir.expressions import static_shape
 from tvm_ios.rewrite.prepare import prepare
 from tvm_ios.schedule.options import Precision
-from tvm_ios.schedule.rounding import PAIRED
+from tvm_ios.schedule.rounding import BF16
 from tvm_ios.target import num_workers, resolve
 
 KINDS = ("conv2d", "depthwise_conv2d", "max_pool2d", "avg_pool2d")
@@ -63,14 +63,14 @@ class Limits:
     """
 
     gflops: float
-    pair_gflops: float | None
+    bf16_gflops: float | None
     bandwidths: dict[str, tuple[float, float]]
 
-    def of(self, flops: int, num_bytes: int, paired: bool) -> tuple[str, float]:
+    def of(self, flops: int, num_bytes: int, bf16: bool) -> tuple[str, float]:
         """What holds a kernel back most, and the seconds that it takes at least."""
         fitting = ((n, s) for n, (size, s) in self.bandwidths.items() if num_bytes <= size)
         level, speed = next(fitting)
-        gflops = self.pair_gflops if paired and self.pair_gflops else self.gflops
+        gflops = self.bf16_gflops if bf16 and self.bf16_gflops else self.gflops
         seconds = {"multiply-adds": flops / gflops / 1e9, level: num_bytes / speed / 1e9}
         limit = max(seconds, key=seconds.__getitem__)
         return limit, seconds[limit]
@@ -113,8 +113,8 @@ def measure_limits(target: tvm.target.Target) -> Limits:
     for level in levels(machine.describe().caches, workers):
         size = float("inf") if level.name == "memory" else 2.0 * workers * level.bytes_per_worker
         bandwidths[level.name] = (size, memory_bandwidth.measure(target, level).copy)
-    pairs = MultiplyAdds(target, paired=True).gflops() if has_pairs(target) else None
-    return Limits(MultiplyAdds(target).gflops(), pairs, bandwidths)
+    bf16 = MultiplyAdds(target, bf16=True).gflops() if has_bf16_dot2(target) else None
+    return Limits(MultiplyAdds(target).gflops(), bf16, bandwidths)
 
 
 def measure(
@@ -142,7 +142,7 @@ def measure(
         seconds = seconds_of(op.index)
         kernel = lowered.implementations[op.index].kernel
         num_bytes = sum(spec.num_bytes for spec in kernel.tensors)
-        limit, least = limits.of(op.flops, num_bytes, kernel.variant == PAIRED)
+        limit, least = limits.of(op.flops, num_bytes, kernel.variant == BF16)
         yield Result(
             model,
             op.kind,
@@ -187,8 +187,8 @@ def _shapes(op: Operator) -> tuple[list[int], list[int]]:
 def show(results: Sequence[Result], target: tvm.target.Target, limits: Limits) -> None:
     """Print a table, and each network's speed over all kernels of a kind."""
     print(f"{target}\npeak of multiply-adds: {limits.gflops:.0f} GFLOP/s")
-    if limits.pair_gflops:
-        print(f"of pairs of bfloat16: {limits.pair_gflops:.0f} GFLOP/s")
+    if limits.bf16_gflops:
+        print(f"of bfloat16: {limits.bf16_gflops:.0f} GFLOP/s")
     speeds = (f"{name} {speed:.0f} GB/s" for name, (_, speed) in limits.bandwidths.items())
     print(f"bandwidth of a copy: {', '.join(speeds)}\n")
     rows = [

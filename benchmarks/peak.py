@@ -36,8 +36,8 @@ class Peak:
         For all threads.
     lanes : int
         float32 values in a vector.
-    fma_gflops, pair_gflops : dict of int to float
-        Of float32, and of pairs of bfloat16, by number of threads; the latter is empty if the
+    fma_gflops, bf16_gflops : dict of int to float
+        Of float32, and of bfloat16, by number of threads; the latter is empty if the
         processor does not multiply them.
     bandwidth : list of Bandwidth
     pool : PoolCosts or None
@@ -48,7 +48,7 @@ class Peak:
     target: str
     lanes: int
     fma_gflops: dict[int, float]
-    pair_gflops: dict[int, float]
+    bf16_gflops: dict[int, float]
     bandwidth: list[memory_bandwidth.Bandwidth]
     pool: pool.PoolCosts | None
 
@@ -62,15 +62,15 @@ def measure(target: str, threads: int) -> Peak:
         str(targets[-1]),
         core_of(targets[-1]).lanes,
         {num_workers(t): MultiplyAdds(t).gflops() for t in targets},
-        {num_workers(t): MultiplyAdds(t, paired=True).gflops() for t in targets if has_pairs(t)},
+        {num_workers(t): MultiplyAdds(t, bf16=True).gflops() for t in targets if has_bf16_dot2(t)},
         [bandwidth for t in targets for bandwidth in _bandwidths(t, facts.caches)],
         pool.measure(targets[-1]) if threads > 1 else None,
     )
 
 
-def has_pairs(target: tvm.target.Target) -> bool:
-    """Return whether the processor multiplies pairs of bfloat16."""
-    return core_of(target).pair_products is not None
+def has_bf16_dot2(target: tvm.target.Target) -> bool:
+    """Return whether the processor multiplies bfloat16 by dot2 instructions."""
+    return core_of(target).bf16_dot2 is not None
 
 
 def _bandwidths(
@@ -89,7 +89,7 @@ def show(peak: Peak) -> None:
     print(f"{peak.target}\n{peak.lanes} lanes of float32\n")
     rows = [
         (f"{kind}, {_threads(count)}", f"{speed:.1f}")
-        for kind, speeds in (("float32", peak.fma_gflops), ("bfloat16", peak.pair_gflops))
+        for kind, speeds in (("float32", peak.fma_gflops), ("bfloat16", peak.bf16_gflops))
         for count, speed in speeds.items()
     ]
     print(markdown.table(("multiply-adds in registers", "GFLOP/s"), rows))

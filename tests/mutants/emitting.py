@@ -17,7 +17,7 @@ _NEAR = f"{_PREFETCH}::test_weights_come_into_the_first_cache"
 _FOOTPRINT = "backend/cpu/kernels/test_footprint.py"
 _ATTENTION = "backend/cpu/kernels/attention/test_attention.py"
 _COMPOSITIONS = "rewrite/test_compositions.py"
-_PAIRED = "backend/cpu/kernels/test_paired.py"
+_BF16_DOT2 = "backend/cpu/kernels/test_bf16_dot2.py"
 _HALF = "backend/cpu/test_half_precision.py"
 _TIMELINE = "backend/cpu/measure/test_timeline.py"
 _CORE_CLAIMS = "backend/cpu/code/test_core_claims.py::test_a_task_leaves_a_claimed_core"
@@ -382,14 +382,14 @@ MUTANTS = (
         f"{_KERNELS}/conv/tile.py",
         "T.Select(last, T.int32(FIRST), T.int32(-1))",
         "T.Select(last, T.int32(-1), T.int32(-1))",
-        (f"{_PAIRED}::test_convolutions",),
+        (f"{_BF16_DOT2}::test_convolutions",),
     ),
     Mutant(
         "ties are not rounded to even",
         "python/tvm_ios/backend/cpu/isa/bfloat16.py",
         "constant(0x7FFF) + odd",
         "constant(0x8000)",
-        (f"{_PAIRED}::test_numbers_are_rounded_to_the_nearest_even_one",),
+        (f"{_BF16_DOT2}::test_numbers_are_rounded_to_the_nearest_even_one",),
     ),
     Mutant(
         "a concatenation of bfloat16 has the offsets of float32",

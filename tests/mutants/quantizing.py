@@ -6,7 +6,7 @@ from __future__ import annotations
 from .mutant import Mutant
 
 _CPU = "python/tvm_ios/backend/cpu"
-_QUADS = "backend/cpu/kernels/test_quads.py"
+_INT8_DOT4 = "backend/cpu/kernels/test_int8_dot4.py"
 _QUANTIZED = "backend/cpu/rules/test_quantized.py"
 _GRAPH = "rewrite/test_quantization.py"
 
@@ -30,21 +30,21 @@ MUTANTS = (
         f"{_CPU}/kernels/conv/tile.py",
         "if inside == kernel else inside",
         "if inside else inside",
-        (f"{_QUADS}::test_convolutions",),
+        (f"{_INT8_DOT4}::test_convolutions",),
     ),
     Mutant(
         "bytes are stored without their lowest value",
         "python/tvm_ios/backend/cpu/isa/int8.py",
         "- splat(T.int32(self.low), lanes)",
         "- splat(T.int32(0), lanes)",
-        (f"{_QUADS}::test_values_on_a_grid_are_stored_exactly",),
+        (f"{_INT8_DOT4}::test_values_on_a_grid_are_stored_exactly",),
     ),
     Mutant(
         "factors are unsigned, too",
         "python/tvm_ios/backend/cpu/isa/int8.py",
         "signed = T.shift_right(T.shift_left(b, constant(24 - place)), constant(24))",
         "signed = T.bitwise_and(T.shift_right(b, constant(place)), constant(255))",
-        (f"{_QUADS}::test_convolutions",),
+        (f"{_INT8_DOT4}::test_convolutions",),
     ),
     Mutant(
         "weights are on a grid if they are near one",

@@ -61,7 +61,7 @@ def tensors(sizes: Sizes) -> list[np.ndarray]:
     ]
 
 
-PAIRS = {
+BF16_SIZES = {
     "odd": Sizes(2, 3, 37, 53, 22, 19),
     "whole vectors": Sizes(1, 2, 64, 32, 32, 48),
     "one key": Sizes(1, 2, 5, 1, 4, 20),
@@ -71,14 +71,14 @@ PAIRS = {
 ROUNDING = 2.0**-8  # exponentials are rounded to 8 bits
 
 
-def check_pairs(sizes: Sizes, target: tvm.target.Target, core: Core, result: bool) -> None:
+def check_bf16_dot2(sizes: Sizes, target: tvm.target.Target, core: Core, result: bool) -> None:
     """Compare an attention of bfloat16 with one in float64, of the same queries, keys and values.
 
     The ``result`` is bfloat16, too, or float32.
     """
     inputs = [exact(nearest(tensor)) for tensor in tensors(sizes)]
     kernel = attention_kernel(Attention(*sizes, scale=0.3), core, "pairs")
-    kernel = with_storage(kernel, {}, {0: Bfloat16(core.pair_lanes)} if result else {})
+    kernel = with_storage(kernel, {}, {0: Bfloat16(core.bf16_dot2_lanes)} if result else {})
     (output,) = run_kernel(kernel, [nearest(tensor) for tensor in inputs], target)
     output = exact(output) if result else output
     assert_close(output, attended(*inputs, 0.3), 2 * ROUNDING if result else ROUNDING)

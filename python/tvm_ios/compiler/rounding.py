@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from ..schedule.rounding import PAIRED, Rounding, rounds
+from ..schedule.rounding import BF16, Rounding, rounds
 from ..schedule.schedule import Schedule
 from ..support.progress import working
 from .scheduler import Scheduler
@@ -106,7 +106,7 @@ class _Trials:
 
         Row strips of one kernel may not be those of another, so that its stages are its own.
         """
-        rounded = {**self._exact, **dict.fromkeys(paired, PAIRED)}
+        rounded = {**self._exact, **dict.fromkeys(paired, BF16)}
         kernels = {
             op.name: rounded[op.name] if rounds(op.kernel) else op.kernel
             for op in self._half.operators

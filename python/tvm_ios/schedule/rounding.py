@@ -7,20 +7,20 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-PAIRED = "bf16"
-"""How a schedule names a kernel that multiplies pairs of bfloat16."""
+BF16 = "bf16"
+"""How a schedule names a kernel that multiplies bfloat16, two at a time (dot2)."""
 
-WIDENED = f"{PAIRED}-"
+WIDENED = f"{BF16}-"
 """How a schedule begins the name of a kernel that reads bfloat16, and multiplies float32. The name
 ends as that of the kernel that reads float32."""
 
-QUADS = "int8"
-"""How a schedule names a kernel that multiplies bytes, four at a time."""
+INT8 = "int8"
+"""How a schedule names a kernel that multiplies bytes, four at a time (dot4)."""
 
 
 def rounds(kernel: str | None) -> bool:
     """Return whether a kernel of this name reads numbers that are rounded to bfloat16."""
-    return kernel is not None and (kernel == PAIRED or kernel.startswith(WIDENED))
+    return kernel is not None and (kernel == BF16 or kernel.startswith(WIDENED))
 
 
 @dataclass(frozen=True)

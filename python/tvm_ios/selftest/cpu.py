@@ -18,7 +18,7 @@ from ..backend.cpu.core import check_runnable, core_of
 from ..backend.cpu.measure.peak_flops import on_each_worker
 from ..compiler.scheduler import Scheduler
 from ..schedule.options import Options
-from ..schedule.rounding import PAIRED, rounds
+from ..schedule.rounding import BF16, rounds
 from ..support.threads import with_num_threads
 from ..target import num_workers, resolve
 from . import networks
@@ -132,18 +132,18 @@ def _kernel(target: tvm.target.Target, case: Case) -> str:
 
 def _half(target: tvm.target.Target, case: Case) -> str:
     """Check products of bfloat16, where the processor multiplies it."""
-    if core_of(target).pair_products is None:
+    if core_of(target).bf16_dot2 is None:
         return "this processor does not multiply bfloat16"
     scheduler = Scheduler.prepare(case.module(), target, options=Options(precision="bf16"))
     schedule, inputs = scheduler.unsearched(), case.inputs()
     variants = scheduler.compile({"sequential": schedule})
     result = variants("sequential", [tvm.runtime.tensor(x) for x in inputs]).numpy()
-    paired = any(rounds(op.kernel) for op in schedule.operators)
-    expected = reference(case, PAIRED if paired else "fp32")(inputs)
+    bf16 = any(rounds(op.kernel) for op in schedule.operators)
+    expected = reference(case, BF16 if bf16 else "fp32")(inputs)
     kind, *others = (op.kind for op in schedule.operators)
     if others:  # what they exchange is rounded, too
-        return compare(result, expected, TOLERANCE[PAIRED])
-    rounded = paired and kind.startswith("attention")
+        return compare(result, expected, TOLERANCE[BF16])
+    rounded = bf16 and kind.startswith("attention")
     return compare(result, expected, _EXPONENTIALS if rounded else EXACT)
 
 

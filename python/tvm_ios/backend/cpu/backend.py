@@ -56,7 +56,7 @@ class CpuBackend:
     options : Options
     database : MeasurementDatabase or None
         Keeps the machine balance.
-    quads : bool
+    int8 : bool
         Whether quantised networks are computed in integers.
     """
 
@@ -70,10 +70,10 @@ class CpuBackend:
         runner: Runner,
         options: Options,
         database: MeasurementDatabase | None,
-        quads: bool = False,
+        int8: bool = False,
     ) -> None:
         self._target, self._runner, self._options = target, runner, options
-        self._database, self._quads = database, quads
+        self._database, self._int8 = database, int8
         self.workers = num_workers(target)
 
     def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> CpuStageBuilder:
@@ -88,7 +88,7 @@ class CpuBackend:
             active_database(),
             self._balance() if winograd else TYPICAL,
             precision=precision,
-            quads=self._quads,
+            int8=self._int8,
         )
         return CpuStageBuilder.of(graph, results, config)
 

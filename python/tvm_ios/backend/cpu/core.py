@@ -27,34 +27,34 @@ class Core:
         Architectural vector registers.
     l1_bytes, l2_bytes : int
         Sizes of one core's data caches, in bytes.
-    pair_products : str or None
-        LLVM's name of the instruction that multiplies pairs of bfloat16 and adds the products to
-        float32 sums; None if the core has none.
-    matrix_products : str or None
-        LLVM's name of the instruction that multiplies small matrices of bfloat16; None if the core
-        has none.
-    quad_products : str or None
-        LLVM's name of the instruction that multiplies quads of bytes and adds the products to int32
+    bf16_dot2 : str or None
+        LLVM's name of the instruction that adds dot products of two bfloat16 (dot2) to float32
         sums; None if the core has none.
+    tile_matmul : str or None
+        LLVM's name of the instruction that multiplies small matrices of bfloat16, AMX's or
+        ``bfmmla``; None if the core has none.
+    int8_dot4 : str or None
+        LLVM's name of the instruction that adds dot products of four bytes (dot4) to int32 sums;
+        None if the core has none.
     """
 
     lanes: int
     registers: int
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
-    pair_products: str | None = None
-    matrix_products: str | None = None
-    quad_products: str | None = None
+    bf16_dot2: str | None = None
+    tile_matmul: str | None = None
+    int8_dot4: str | None = None
 
     @property
-    def pair_lanes(self) -> int:
-        """The float32 sums of that instruction, 0 if there is none."""
-        return self.lanes if self.pair_products else 0
+    def bf16_dot2_lanes(self) -> int:
+        """The float32 sums of the dot2 instruction, 0 if there is none."""
+        return self.lanes if self.bf16_dot2 else 0
 
     @property
-    def quad_lanes(self) -> int:
-        """The int32 sums of that of quads, 0 if there is none."""
-        return self.lanes if self.quad_products else 0
+    def int8_dot4_lanes(self) -> int:
+        """The int32 sums of the dot4 instruction, 0 if there is none."""
+        return self.lanes if self.int8_dot4 else 0
 
 
 @dataclass(frozen=True)
@@ -103,19 +103,19 @@ def _isa_of(target: tvm.target.Target) -> Core:
     """Return the core of a CPU target with caches of a usual size."""
     has = tvm.target.codegen.llvm_cpu_has_features
     if "aarch64" in str(target.attrs.get("mtriple", "")):
-        products = "llvm.aarch64.neon.bfdot.v4f32.v8bf16" if has("bf16", target) else None
-        matrices = bfmmla.PRODUCTS if has("bf16", target) else None
-        return Core(lanes=4, registers=32, pair_products=products, matrix_products=matrices)
+        dot2 = "llvm.aarch64.neon.bfdot.v4f32.v8bf16" if has("bf16", target) else None
+        tile_matmul = bfmmla.PRODUCTS if has("bf16", target) else None
+        return Core(lanes=4, registers=32, bf16_dot2=dot2, tile_matmul=tile_matmul)
     if has("avx512f", target):
-        products = "llvm.x86.avx512bf16.dpbf16ps.512" if has("avx512bf16", target) else None
-        matrices = amx.PRODUCTS if has("amx-bf16", target) else None
-        quads = "llvm.x86.avx512.vpdpbusd.512" if has("avx512vnni", target) else None
+        dot2 = "llvm.x86.avx512bf16.dpbf16ps.512" if has("avx512bf16", target) else None
+        tile_matmul = amx.PRODUCTS if has("amx-bf16", target) else None
+        dot4 = "llvm.x86.avx512.vpdpbusd.512" if has("avx512vnni", target) else None
         return Core(
             lanes=16,
             registers=32,
-            pair_products=products,
-            matrix_products=matrices,
-            quad_products=quads,
+            bf16_dot2=dot2,
+            tile_matmul=tile_matmul,
+            int8_dot4=dot4,
         )
     return Core(lanes=8 if has("avx2", target) else 4, registers=16)
 
@@ -125,9 +125,9 @@ def check_runnable(target: tvm.target.Target) -> None:
     core, here = core_of(target), core_of(resolve("llvm"))
     missing = (
         core.lanes > here.lanes
-        or core.pair_products not in (None, here.pair_products)
-        or core.quad_products not in (None, here.quad_products)
-        or (core.matrix_products == amx.PRODUCTS and not permitted())
+        or core.bf16_dot2 not in (None, here.bf16_dot2)
+        or core.int8_dot4 not in (None, here.int8_dot4)
+        or (core.tile_matmul == amx.PRODUCTS and not permitted())
     )
     if missing or not is_native(target):
         cpu = target.attrs.get("mcpu", target.attrs.get("mtriple", "this target"))

@@ -94,7 +94,7 @@ class CpuKind:
         """
         self.check_options(target, options, None)
         core = core_of(target)
-        multiplies = core.pair_products is not None or emulated()
+        multiplies = core.bf16_dot2 is not None or emulated()
         if options.precision == "auto":
             options = replace(options, precision="bf16" if multiplies else "fp32")
         if options.precision == "bf16" and not multiplies:
@@ -102,8 +102,8 @@ class CpuKind:
                 f"{target.attrs.get('mcpu', 'This CPU')} has no instructions that multiply "
                 "bfloat16 (AVX512_BF16 on x86-64, BF16 on AArch64); leave the precision at fp32."
             )
-        quads = core.quad_products is not None or emulated()
-        return CpuBackend(target, runner, options, database, quads)
+        int8 = core.int8_dot4 is not None or emulated()
+        return CpuBackend(target, runner, options, database, int8)
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
         """Return TVM's default pipeline for the rest of a scheduled module."""

@@ -62,16 +62,16 @@ def test_a_processor_that_has_it_by_its_name(
     codegen = tvm.target.codegen
     monkeypatch.setattr(codegen, "llvm_get_system_cpu", lambda: "sapphirerapids")
     monkeypatch.setattr(codegen, "llvm_get_system_triple", lambda: "x86_64-linux-gnu")
-    assert bool(core_of(resolve("llvm")).matrix_products) is permitted
-    assert not core_of(resolve("llvm", cpu="sapphirerapids")).matrix_products
-    assert core_of(resolve('{"kind": "llvm", "mcpu": "sapphirerapids"}')).matrix_products
-    assert core_of(resolve('{"kind": "llvm", "mattr": ["+amx-bf16"]}')).matrix_products
+    assert bool(core_of(resolve("llvm")).tile_matmul) is permitted
+    assert not core_of(resolve("llvm", cpu="sapphirerapids")).tile_matmul
+    assert core_of(resolve('{"kind": "llvm", "mcpu": "sapphirerapids"}')).tile_matmul
+    assert core_of(resolve('{"kind": "llvm", "mattr": ["+amx-bf16"]}')).tile_matmul
     assert resolve("llvm", cpu="znver5").attrs.get("mattr") is None
 
 
 def test_its_peak_is_measured(target: tvm.target.Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peak_flops, "STEPS", 10)
-    peak = peak_flops.MultiplyAdds(target, paired=True)
+    peak = peak_flops.MultiplyAdds(target, bf16=True)
     assert peak.flops == 2 * 10 * 2 * 32**3
     with emulated_amx():
         assert peak.gflops(repeat=1) > 0

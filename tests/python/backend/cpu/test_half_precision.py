@@ -257,7 +257,7 @@ def test_whole_numbers_are_not_rounded() -> None:
 def test_processors_without_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TVM_IOS_EMULATE_INSTRUCTIONS")
     old = tvm.target.Target({**NATIVE.export(), "mcpu": "haswell"})
-    assert core_of(old).pair_products is None
+    assert core_of(old).bf16_dot2 is None
     with pytest.raises(OptionError, match="haswell has no instructions that multiply bfloat16"):
         InterOperatorSchedule(old, search=False, precision="bf16")(module(fire))
     exact = InterOperatorSchedule(old, search=False, precision="auto")

@@ -32,7 +32,7 @@ COLUMNS = 16
 MOST_BLOCKS = {1: 4, 2: 2}
 """The most blocks, by the number of left matrices."""
 
-PAIR_BYTES = 4
+DOT2_BYTES = 4
 
 _PREFIX = "tvm_ios_amx"
 _REGISTERS = 8

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers in bfloat16: rounding, products of pairs, and tensors that hold them.
+"""Numbers in bfloat16: rounding, dot2 products, and tensors that hold them.
 
 A bfloat16 is the upper half of a float32. Tensors hold it as ``uint16``, because TVM's passes
 replace arithmetic of type ``bfloat16``. Kernels compute in float32: they widen what they read, and
 round what they write.
 
-Processors multiply bfloat16 in pairs: one instruction adds the two products of a pair to a float32
-sum in each lane. Where two neighbouring factors are a pair, a tensor is read as ``int32``.
+Processors multiply bfloat16 by dot products of two (dot2): one instruction adds the two products of
+a pair to a float32 sum in each lane. Where two neighbouring factors are a pair, an operand of dot2,
+a tensor is read as ``int32``.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Expr = Any
 STORED = "uint16"
 """The type of tensors that hold bfloat16."""
 
-PAIR = "int32"
-"""The type of a pair, of which the lower half comes first in memory."""
+DOT2 = "int32"
+"""The type of an operand of dot2, whose lower half comes first in memory."""
 
 _DOT, _ROUND = "tvm_ios_bfloat16_dot", "tvm_ios_bfloat16_round"
 FIRST, _SECOND, BOTH = 0xFFFF, -65536, -1
@@ -73,7 +74,7 @@ def bits_of(value: Expr, instruction_lanes: int) -> Expr:
 def widened(bits: Expr) -> Expr:
     """Return the float32 of bfloat16 numbers."""
     lanes = lanes_in(bits)
-    upper = T.shift_left(T.cast(bits, _typed(PAIR, lanes)), splat(T.int32(16), lanes))
+    upper = T.shift_left(T.cast(bits, _typed(DOT2, lanes)), splat(T.int32(16), lanes))
     return T.reinterpret(_typed("float32", lanes), upper)
 
 
@@ -84,7 +85,7 @@ def rounded(value: Expr) -> Expr:
     def constant(number: int) -> Expr:
         return splat(T.int32(number), lanes)
 
-    bits = T.reinterpret(_typed(PAIR, lanes), value)
+    bits = T.reinterpret(_typed(DOT2, lanes), value)
     upper = T.shift_right(bits, constant(16))
     odd = T.bitwise_and(upper, constant(1))
     nearest = T.shift_right(bits + constant(0x7FFF) + odd, constant(16))
@@ -92,14 +93,14 @@ def rounded(value: Expr) -> Expr:
     return T.cast(tirx.Select(tirx.isnan(value), nan, nearest), _typed(STORED, lanes))
 
 
-def as_pairs(buffer: Any, shape: Sequence[int]) -> Any:
-    """Return a buffer of bfloat16 as one of pairs, in a shape that has half as many elements."""
-    return T.decl_buffer(tuple(shape), PAIR, data=buffer.data, layout=None)
+def as_dot2(buffer: Any, shape: Sequence[int]) -> Any:
+    """Return a buffer of bfloat16 as one of dot2 operands, which has half as many elements."""
+    return T.decl_buffer(tuple(shape), DOT2, data=buffer.data, layout=None)
 
 
 def joined(first: Expr, second: Expr | None = None) -> Expr:
     """Return the pairs of two vectors of bfloat16, lane by lane; zero stands for a missing one."""
-    pair = _typed(PAIR, lanes_in(first))
+    pair = _typed(DOT2, lanes_in(first))
     if second is None:
         return T.cast(first, pair)
     shift = splat(T.int32(16), lanes_in(first))
@@ -107,7 +108,7 @@ def joined(first: Expr, second: Expr | None = None) -> Expr:
 
 
 def dot(total: Expr, a: Expr, b: Expr, instruction_lanes: int) -> Expr:
-    """Add to each lane of ``total`` the two products of a pair of ``a`` and one of ``b``.
+    """Add to each lane of ``total`` the dot2 of a pair of ``a`` and one of ``b``.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from .bfloat16 import PAIR
+from .bfloat16 import DOT2
 from .emit import Accumulators, shuffled, splat
 
 Expr = Any
@@ -47,7 +47,7 @@ def sources() -> frozenset[str]:
 
 def rows(first: Expr, second: Expr | None = None) -> Expr:
     """Return the operand of two rows of two pairs; a row that does not exist is zero."""
-    second = splat(tirx.const(0, PAIR), PAIRS) if second is None else second
+    second = splat(tirx.const(0, DOT2), PAIRS) if second is None else second
     return shuffled([first, second], range(2 * PAIRS))
 
 

@@ -4,9 +4,9 @@
 Values of a quantised network are multiples of a scale. Tensors hold which multiple it is, counted
 from the lowest one, as ``uint8``.
 
-Processors multiply bytes in quads: one instruction adds the four products of unsigned and signed
-bytes to an int32 sum in each lane. Where four neighbouring factors are a quad, a tensor is read as
-``int32``.
+Processors multiply bytes by dot products of four (dot4): one instruction adds the four products of
+unsigned and signed bytes to an int32 sum in each lane. Where four neighbouring factors are an
+operand of it, a tensor is read as ``int32``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ STORED = "uint8"
 FACTORS = "int8"
 """The type of tensors that hold what they are multiplied by."""
 
-QUAD = "int32"
-"""The type of a quad, whose lowest byte comes first in memory."""
+DOT4 = "int32"
+"""The type of an operand of dot4, whose lowest byte comes first in memory."""
 
 _DOT = "tvm_ios_int8_dot"
 
@@ -66,13 +66,13 @@ class Grid:
         return T.cast(number, _typed(STORED, lanes))
 
 
-def as_quads(buffer: Any, shape: Sequence[int]) -> Any:
-    """Return a buffer of bytes as one of quads, in a shape with a quarter of the elements."""
-    return T.decl_buffer(tuple(shape), QUAD, data=buffer.data, layout=None)
+def as_dot4(buffer: Any, shape: Sequence[int]) -> Any:
+    """Return a buffer of bytes as one of dot4 operands, which has a quarter of the elements."""
+    return T.decl_buffer(tuple(shape), DOT4, data=buffer.data, layout=None)
 
 
 def dot(total: Expr, a: Expr, b: Expr, instruction_lanes: int) -> Expr:
-    """Add to each lane of ``total`` the four products of a quad of ``a`` and one of ``b``.
+    """Add to each lane of ``total`` the dot4 of an operand of ``a`` and one of ``b``.
 
     Parameters
     ----------
@@ -110,14 +110,14 @@ def dot_source(intrinsic: str | None, lanes: int) -> frozenset[str]:
     """
     if intrinsic is None:
         return frozenset()
-    quads, numbers = f"<{lanes} x i32>", f"<{4 * lanes} x i8>"
+    sums, numbers = f"<{lanes} x i32>", f"<{4 * lanes} x i8>"
     source = f"""
-declare {quads} @{intrinsic}({quads}, {numbers}, {numbers})
-define internal {quads} @{_DOT}({quads} %total, {quads} %a, {quads} %b) alwaysinline {{
-  %x = bitcast {quads} %a to {numbers}
-  %y = bitcast {quads} %b to {numbers}
-  %result = call {quads} @{intrinsic}({quads} %total, {numbers} %x, {numbers} %y)
-  ret {quads} %result
+declare {sums} @{intrinsic}({sums}, {numbers}, {numbers})
+define internal {sums} @{_DOT}({sums} %total, {sums} %a, {sums} %b) alwaysinline {{
+  %x = bitcast {sums} %a to {numbers}
+  %y = bitcast {sums} %b to {numbers}
+  %result = call {sums} @{intrinsic}({sums} %total, {numbers} %x, {numbers} %y)
+  ret {sums} %result
 }}
 """
     return frozenset((source,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors whose float32 numbers are stored in fewer bits.
+"""Tensors whose float32 numbers are stored in reduced precision.
 
 Kernels compute in float32. A :class:`Stored` buffer widens what they read, and :func:`store`
 narrows what they write.

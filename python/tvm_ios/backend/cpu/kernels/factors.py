@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What convolutions and matrix products multiply: numbers, pairs of bfloat16, or quads of bytes."""
+"""What convolutions and matrix products multiply, in float32 or in reduced precision.
+
+Reduced precision is bfloat16, whose products are added by twos (bf16 dot2), or bytes, whose
+products are added by fours (int8 dot4).
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,8 @@ from .taps import MultiplyAdd, float_multiply_add
 Expr = Any
 
 Factors = Literal["single", "pairs", "quads"]
-"""What a step of a reduction multiplies: float32 of one channel, bfloat16 of two, or bytes of four,
-of which the left ones are unsigned and the right ones signed."""
+"""What a step of a reduction multiplies: float32 of one channel, bfloat16 of two (dot2), or bytes
+of four (dot4), of which the left ones are unsigned and the right ones signed."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +60,15 @@ class Multiplication:
         """Return how a core multiplies factors; by other instructions if it has none for them."""
         lanes = core.lanes
         if factors == "pairs":
-            dot = partial(bfloat16.dot, instruction_lanes=core.pair_lanes)
-            sources = bfloat16.dot_source(core.pair_products, lanes)
+            dot = partial(bfloat16.dot, instruction_lanes=core.bf16_dot2_lanes)
+            sources = bfloat16.dot_source(core.bf16_dot2, lanes)
             kind = bfloat16.STORED
-            return Multiplication(2, kind, kind, dot, "float32", bfloat16.as_pairs, sources)
+            return Multiplication(2, kind, kind, dot, "float32", bfloat16.as_dot2, sources)
         if factors == "quads":
-            dot = partial(int8.dot, instruction_lanes=core.quad_lanes)
-            sources = int8.dot_source(core.quad_products, lanes)
+            dot = partial(int8.dot, instruction_lanes=core.int8_dot4_lanes)
+            sources = int8.dot_source(core.int8_dot4, lanes)
             kinds = int8.STORED, int8.FACTORS
-            return Multiplication(4, *kinds, dot, "int32", int8.as_quads, sources)
+            return Multiplication(4, *kinds, dot, "int32", int8.as_dot4, sources)
         return Multiplication(
             1, "float32", "float32", float_multiply_add, "float32", lambda buffer, _: buffer
         )

@@ -50,8 +50,8 @@ def blocks(channels: int, block: int) -> int:
     return -(-channels // block)
 
 
-def pack_pairs(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
-    """Pack convolution weights as :func:`pack_weights` does, in pairs of rounded numbers.
+def pack_bf16_dot2(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
+    """Pack convolution weights as :func:`pack_weights` does, rounded to operands of bf16 dot2.
 
     Returns
     -------
@@ -62,8 +62,8 @@ def pack_pairs(weights: np.ndarray, in_block: int, out_block: int, groups: int) 
     return brought_together(nearest(pack_weights(weights, in_block, out_block, groups)), 3, 2)
 
 
-def pack_quads(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
-    """Pack convolution weights of int8 as :func:`pack_weights` does, in quads.
+def pack_int8_dot4(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
+    """Pack convolution weights of int8 as :func:`pack_weights` does, as operands of int8 dot4.
 
     Returns
     -------

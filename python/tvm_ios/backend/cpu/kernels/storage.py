@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels whose tensors are stored in fewer bits, so that they move fewer bytes.
+"""Kernels whose tensors are stored in reduced precision, so that they move fewer bytes.
 
 A kernel computes in float32 whatever its tensors hold. What it reads is widened, and what it writes
 is narrowed, in registers. Its code does not change: it gets buffers that do so.

@@ -78,15 +78,17 @@ def choose_tile(
     return min((t for t in tiles if not (equal and blocks % t.blocks)), key=cost)
 
 
-def matrix_tile(products: str, columns: int, count: int, equal: bool = False) -> RegisterTile:
-    """Return the register tile of ``columns`` x ``count`` vectors, whose steps multiply matrices.
+def tile_matmul_register_tile(
+    products: str, columns: int, count: int, equal: bool = False
+) -> RegisterTile:
+    """Return the register tile of ``columns`` x ``count`` vectors, whose steps are tile matmuls.
 
     It is as large as the registers allow. All tiles are of about one size.
 
     Parameters
     ----------
     products : str
-        The instruction, see :attr:`Core.matrix_products`.
+        The instruction, see :attr:`Core.tile_matmul`.
     columns, count : int
         Extent of the output, in columns and in vectors of output channels.
     equal : bool

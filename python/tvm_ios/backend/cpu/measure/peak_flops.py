@@ -22,7 +22,7 @@ from ....target import num_workers
 from ..code.aligned_stack import aligned_stack
 from ..core import Core, core_of
 from ..isa import amx, bfmmla
-from ..isa.bfloat16 import PAIR, dot, dot_source
+from ..isa.bfloat16 import DOT2, dot, dot_source
 from ..isa.emit import Accumulators, Expr, lanes_of, unroll, zeros
 
 CHAINS = 12  # independent multiply-adds: more than latency x pipelines, fewer than registers
@@ -38,7 +38,7 @@ class MultiplyAdds:
     ----------
     target : tvm.target.Target
         Its ``num-cores`` is the number of workers.
-    paired : bool
+    bf16 : bool
         Whether bfloat16 is multiplied, by the instruction of the processor that multiplies most.
 
     Attributes
@@ -47,10 +47,10 @@ class MultiplyAdds:
         Floating-point operations of one run, of all workers together.
     """
 
-    def __init__(self, target: tvm.target.Target, *, paired: bool = False) -> None:
+    def __init__(self, target: tvm.target.Target, *, bf16: bool = False) -> None:
         core, self.workers = core_of(target), num_workers(target)
-        assert core.pair_products or not paired, "the processor has the instruction"
-        loop = _LOOPS[core.matrix_products if paired else None](core, paired)
+        assert core.bf16_dot2 or not bf16, "the processor has the instruction"
+        loop = _LOOPS[core.tile_matmul if bf16 else None](core, bf16)
         self.flops = 2 * loop.products * STEPS * self.workers
         function = _function(core, STEPS, self.workers, loop)
         self._module = tvm.compile(tvm.IRModule({"fma": function}), target=target).mod
@@ -96,7 +96,7 @@ def _function(core: Core, steps: int, workers: int, loop: _Loop) -> tirx.PrimFun
 
 
 class _Loop:
-    """Independent multiply-adds of vectors: of float32, or of pairs of bfloat16.
+    """Independent multiply-adds of vectors: of float32, or of bfloat16 by twos.
 
     Attributes
     ----------
@@ -106,10 +106,10 @@ class _Loop:
         The LLVM IR of the functions that the code calls.
     """
 
-    def __init__(self, core: Core, paired: bool) -> None:
-        self.core, self.paired, self.lanes = core, paired, core.lanes
-        self.products = (2 if paired else 1) * CHAINS * core.lanes
-        self.sources = dot_source(core.pair_products, core.lanes) if paired else frozenset()
+    def __init__(self, core: Core, bf16: bool) -> None:
+        self.core, self.bf16, self.lanes = core, bf16, core.lanes
+        self.products = (2 if bf16 else 1) * CHAINS * core.lanes
+        self.sources = dot_source(core.bf16_dot2, core.lanes) if bf16 else frozenset()
 
     def emit(self, steps: int, source: Any, result: Any, worker: Expr) -> None:
         """Emit the loop, of one worker."""
@@ -128,25 +128,25 @@ class _Loop:
         unroll(0, CHAINS, finish)
 
     def _step(self, registers: Accumulators, operands: Sequence[Expr]) -> None:
-        a, b = map(self._pairs, operands) if self.paired else operands
+        a, b = map(self._pairs, operands) if self.bf16 else operands
 
         def step(i: int) -> None:
-            if self.paired:
-                registers[i] = dot(registers[i], a, b, self.core.pair_lanes)
+            if self.bf16:
+                registers[i] = dot(registers[i], a, b, self.core.bf16_dot2_lanes)
             else:
                 registers[i] = registers[i] * a + b
 
         unroll(0, CHAINS, step)
 
     def _pairs(self, vector: Expr) -> Expr:
-        return T.reinterpret(f"{PAIR}x{self.lanes}", vector)
+        return T.reinterpret(f"{DOT2}x{self.lanes}", vector)
 
 
 class _BfmmlaLoop(_Loop):
     """Products of matrices in vectors."""
 
-    def __init__(self, core: Core, paired: bool) -> None:
-        super().__init__(core, paired)
+    def __init__(self, core: Core, bf16: bool) -> None:
+        super().__init__(core, bf16)
         self.products = 2 * bfmmla.PAIRS * CHAINS * core.lanes
         self.sources = bfmmla.sources()
 
@@ -159,14 +159,14 @@ class _BfmmlaLoop(_Loop):
 class _AmxLoop(_Loop):
     """Products of matrices in registers of their own, which are loaded in each step."""
 
-    def __init__(self, core: Core, paired: bool) -> None:
-        super().__init__(core, paired)
+    def __init__(self, core: Core, bf16: bool) -> None:
+        super().__init__(core, bf16)
         self._shapes = amx.Step((amx.ROWS, amx.ROWS), 2, amx.ROWS)
         self.products = 4 * amx.ROWS * amx.COLUMNS * 2 * amx.ROWS
         self.sources = self._shapes.sources
 
     def emit(self, steps: int, source: Any, result: Any, worker: Expr) -> None:
-        shapes, row_bytes = self._shapes, amx.COLUMNS * amx.PAIR_BYTES
+        shapes, row_bytes = self._shapes, amx.COLUMNS * amx.DOT2_BYTES
         matrices = [amx.address(source, [n * amx.ROWS, 0]) for n in range(4)]
         sums = on_stack([2, 2 * amx.ROWS, amx.COLUMNS])
         shapes.begin()

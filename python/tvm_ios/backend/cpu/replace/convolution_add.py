@@ -20,7 +20,7 @@ from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
 from ..rules.base import CpuLoweredGraph
 from ..rules.bindings import InputBinding
-from ..rules.convolution import convolve, convolve_pairs, paired_operands, paired_source
+from ..rules.convolution import bf16_operands, bf16_source, convolve, convolve_bf16
 from ..rules.precision import rounds_operands
 from ..rules.quantized import multiplies_bytes
 from .convolutions import stays_blocked
@@ -28,11 +28,11 @@ from .convolutions import stays_blocked
 
 def _add(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementation[Kernel]:
     op = lowered.graph.operators[operators[-1]]  # the last one reads the others
-    paired = rounds_operands(op, lowered.config)
-    combination = added_up(lowered, operators, identities=not paired)
+    bf16 = rounds_operands(op, lowered.config)
+    combination = added_up(lowered, operators, identities=not bf16)
     rewritten = with_sum(op, combination.shift, combination.addends)
     binder, result = lowered.binder, Layout(lowered.config.core.lanes)
-    convolve_terms = _convolve_pairs if paired else _convolve
+    convolve_terms = _convolve_bf16 if bf16 else _convolve
     kernel, bindings = convolve_terms(lowered, combination.terms, rewritten.epilogue)
     shape = static_shape(op.anchor, "a result")
     pairs = zip(rewritten.arguments, rewritten.epilogue.arguments, strict=True)
@@ -60,20 +60,20 @@ def _convolve(
     return kernel, tuple(binding for pair in bindings for binding in pair)
 
 
-def _convolve_pairs(
+def _convolve_bf16(
     lowered: CpuLoweredGraph, terms: Sequence[Term], epilogue: Epilogue
 ) -> tuple[Kernel, tuple[InputBinding, ...]]:
     """Do the same for a sum of convolutions of bfloat16."""
     binder, core = lowered.binder, lowered.config.core
     convs = [_conv(term, epilogue) for term in terms]
     if len(terms) == 1:
-        return convolve_pairs(convs[0], terms[0].data, [_weights(terms[0])], binder, core)
-    sources = [paired_source(c, t.data, binder, core) for c, t in zip(convs, terms, strict=True)]
+        return convolve_bf16(convs[0], terms[0].data, [_weights(terms[0])], binder, core)
+    sources = [bf16_source(c, t.data, binder, core) for c, t in zip(convs, terms, strict=True)]
     kernel = conv2d_sum_kernel(convs, epilogue, sources, Layout(core.lanes), core, factors="pairs")
     bindings = [
         binding
         for term, source in zip(terms, sources, strict=True)
-        for binding in paired_operands(1, term.data, [_weights(term)], source, binder, core)
+        for binding in bf16_operands(1, term.data, [_weights(term)], source, binder, core)
     ]
     return kernel, tuple(bindings)
 
@@ -93,8 +93,8 @@ def _adding(lowered: CpuLoweredGraph, op: Operator) -> Adding | None:
     """Return how the operator's result is added to others; products of bytes are not."""
     if not stays_blocked(lowered, op) or multiplies_bytes(lowered, op):
         return None
-    paired = rounds_operands(op, lowered.config)
-    return Adding("pairs" if paired else "single", identities=not paired)
+    bf16 = rounds_operands(op, lowered.config)
+    return Adding("pairs" if bf16 else "single", identities=not bf16)
 
 
 CONVOLUTION_ADD = Rule("convolution-add", sums_of(_adding), _add)

@@ -25,7 +25,7 @@ from ..kernels.kernel import Kernel
 from ..kernels.layout import Layout
 from ..rules.base import CpuLoweredGraph
 from ..rules.bindings import InputBinder, InputBinding
-from ..rules.convolution import convolve_pairs
+from ..rules.convolution import convolve_bf16
 from ..rules.precision import rounds_operands
 from ..rules.quantized import multiplies_bytes
 
@@ -70,7 +70,7 @@ def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementati
     ]
     weights = [_weights(op, windows) for op in ops]
     if rounds_operands(ops[0], lowered.config):
-        kernel, operands = convolve_pairs(conv, data, weights, binder, core)
+        kernel, operands = convolve_bf16(conv, data, weights, binder, core)
     else:
         packed = [binder.weights(w, source.block or 1, core.lanes, 1).value for w in weights]
         operands = (binder.feature_map(data, source), InputBinding(np.concatenate(packed)))

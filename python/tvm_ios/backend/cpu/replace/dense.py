@@ -22,7 +22,7 @@ from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN
 from ..kernels.matmul.matmul import matmul_kernel
 from ..kernels.matmul.packing import pack_side_by_side
-from ..kernels.matmul.reduced_precision import pack_pairs, paired_matmul_kernel
+from ..kernels.matmul.reduced_precision import pack_bf16_dot2, reduced_precision_matmul_kernel
 from ..rules.base import CpuLoweredGraph, on_row_major
 from ..rules.bindings import InputBinding
 from ..rules.precision import rounds_operands
@@ -41,8 +41,8 @@ def _merge(lowered: CpuLoweredGraph, operators: tuple[int, ...]) -> Implementati
     left = ops[0].call.args[0]
     packed = _side_by_side([op.call.args[1] for op in ops], merged.depth, core.lanes)
     if rounds_operands(ops[0], lowered.config):
-        operands = (lowered.binder.paired(left, PLAIN), InputBinding(pack_pairs(packed)))
-        kernel = paired_matmul_kernel(merged, core)
+        operands = (lowered.binder.bf16(left, PLAIN), InputBinding(pack_bf16_dot2(packed)))
+        kernel = reduced_precision_matmul_kernel(merged, core)
     else:
         operands = (lowered.binder.plain(left), InputBinding(packed))
         kernel = matmul_kernel(merged, core)

@@ -13,7 +13,7 @@ from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
 from ....relax_ir.constants import constant_array
 from ....relax_ir.expressions import is_float32
-from ....schedule.rounding import PAIRED
+from ....schedule.rounding import BF16
 from ..kernels.attention.attention import MOST_DEPTH, attention_kernel, pack_bias
 from ..kernels.attention.strip import Attention, Bias
 from ..kernels.layout import PLAIN
@@ -53,15 +53,15 @@ def attention(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
         None if shape is None else Bias(shape[0], shape[1], of_queries=shape[2] > 1),
         op.epilogue,
     )
-    paired = rounds_operands(op, config)
+    bf16 = rounds_operands(op, config)
     bindings = (
-        *(binder.paired(x, PLAIN) if paired else binder.plain(x) for x in operands),
+        *(binder.bf16(x, PLAIN) if bf16 else binder.plain(x) for x in operands),
         *_bound(bias, binder, config.core.lanes),
         *epilogue_inputs(op, binder, PLAIN),
     )
-    kernel = attention_kernel(found, config.core, "pairs" if paired else "single")
+    kernel = attention_kernel(found, config.core, "pairs" if bf16 else "single")
     if config.precision != "fp32":
-        kernel = replace(kernel, variant=PAIRED if paired else variant_name(None))
+        kernel = replace(kernel, variant=BF16 if bf16 else variant_name(None))
     return row_major(kernel, bindings, op)
 
 

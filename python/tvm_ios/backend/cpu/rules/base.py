@@ -51,8 +51,8 @@ class LoweringConfig:
     variants : mapping of str to str
         Which of its kernels an operator gets, by the operator's name, whatever the rules prefer.
     precision : str
-        ``fp32``, or ``bf16``: operators may multiply pairs of bfloat16, see :mod:`.precision`.
-    quads : bool
+        ``fp32``, or ``bf16``: operators may multiply bfloat16, see :mod:`.precision`.
+    int8 : bool
         Whether convolutions of quantised networks multiply bytes, see :mod:`.quantized`.
     """
 
@@ -63,7 +63,7 @@ class LoweringConfig:
     balance: MachineBalance = TYPICAL
     variants: Mapping[str, str] = field(default_factory=dict)
     precision: Precision = "fp32"
-    quads: bool = False
+    int8: bool = False
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from ..isa.storage import Format
 from ..kernels.conv.image import IMAGE, byte_image_kernel, image_kernel
 from ..kernels.convert import block_kernel, pack_weights_kernel, unblock_kernel
 from ..kernels.kernel import Kernel, convert_input
-from ..kernels.layout import PLAIN, Layout, pack_pairs, pack_weights
+from ..kernels.layout import PLAIN, Layout, pack_bf16_dot2, pack_weights
 from ..kernels.rows.strided import copy_kernel
 from ..kernels.storage import with_storage
 
@@ -91,7 +91,7 @@ class InputBinder:
             return self._converted(expr, unblock_kernel(shape, current))
         return self._converted(expr, block_kernel(shape, layout))
 
-    def paired(self, expr: relax.Expr, layout: Layout) -> InputBinding:
+    def bf16(self, expr: relax.Expr, layout: Layout) -> InputBinding:
         """Bind ``expr`` in ``layout`` as bfloat16, rounded if it is not stored so."""
         if layout == IMAGE and isinstance(expr, relax.Var) and not self.layout(expr).block:
             shape = static_shape(expr, "an image")
@@ -142,7 +142,7 @@ class InputBinder:
         return InputBinding(expr, with_storage(conversion, self._formats([expr]), {}))
 
     def _rounding(self, conversion: Kernel) -> Kernel:
-        return with_storage(conversion, {}, {0: Bfloat16(self._core.pair_lanes)})
+        return with_storage(conversion, {}, {0: Bfloat16(self._core.bf16_dot2_lanes)})
 
     def _formats(self, values: Sequence[relax.Var | np.ndarray | None]) -> dict[int, Format]:
         """Return the formats of those values that are not stored as float32."""
@@ -189,14 +189,14 @@ class InputBinder:
             raise NoRule
         return self.feature_map(expr, layout)
 
-    def paired_weights(
+    def bf16_weights(
         self, expr: relax.Expr, in_block: int, out_block: int, groups: int
     ) -> InputBinding:
-        """Bind constant convolution weights as pairs of bfloat16, see :func:`~.layout.pack_pairs`.
+        """Bind constant convolution weights as bfloat16, see :func:`~.layout.pack_bf16_dot2`.
 
         The parameters are those of :meth:`weights`.
         """
-        return self.constant(expr, lambda array: pack_pairs(array, in_block, out_block, groups))
+        return self.constant(expr, lambda array: pack_bf16_dot2(array, in_block, out_block, groups))
 
     def weights(self, expr: relax.Expr, in_block: int, out_block: int, groups: int) -> InputBinding:
         """Bind convolution weights, packed for the register-tiled kernel.

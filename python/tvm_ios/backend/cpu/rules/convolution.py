@@ -13,7 +13,7 @@ from ....graph.operators import Operator
 from ....lowering.convolution import conv_geometry
 from ....lowering.no_rule import NoRule, shape_of
 from ....relax_ir.constants import constant_array
-from ....schedule.rounding import PAIRED, WIDENED
+from ....schedule.rounding import BF16, WIDENED
 from ..core import Core
 from ..kernels.conv.conv2d import conv2d_kernel
 from ..kernels.conv.fold import folds
@@ -31,8 +31,8 @@ from ..kernels.winograd.model import (
 )
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
-from .precision import pairs_speed, rounds_operands
-from .quantized import convolve_quads
+from .precision import bf16_speed, rounds_operands
+from .quantized import convolve_int8
 
 
 def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -58,9 +58,9 @@ def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
         batch, channels, geometry.rows, geometry.columns, (out_channels,), groups, op.epilogue
     )
     arguments = epilogue_inputs(op, binder, result)
-    quads = convolve_quads(op, conv, arguments, binder, config)
-    if quads is not None:
-        return quads
+    int8 = convolve_int8(op, conv, arguments, binder, config)
+    if int8 is not None:
+        return int8
     variant = config.variants.get(op.name)
     if rounds_operands(op, config):
         kernel, operands = _convolve_rounded(conv, data, source, weights, binder, config, variant)
@@ -82,23 +82,23 @@ def _convolve_rounded(
 ) -> tuple[Kernel, tuple[InputBinding, InputBinding]]:
     """Return the kernel of a convolution that reads bfloat16, and the bindings of its operands.
 
-    It multiplies pairs, or float32 where ``variant`` says so. Without a variant it computes by
-    Winograd's algorithm if that is predicted to be faster than pairs. The parameters are those of
-    :func:`convolve`.
+    It multiplies bfloat16, or float32 where ``variant`` says so. Without a variant it computes by
+    Winograd's algorithm if that is predicted to be faster than bf16 dot2. The parameters are those
+    of :func:`convolve`.
     """
-    # An image that folds is read as it is, and in pairs if it is rounded.
+    # An image that folds is read as it is, and as bfloat16 if it is rounded.
     choice = config.winograd and variants(conv) and not folds(conv) and source.block
-    if choice and variant != PAIRED:
+    if choice and variant != BF16:
         own = None if variant is None else variant.removeprefix(WIDENED)
-        tiling = _winograd_tiling(conv, config, own, pairs_speed(config.core))
+        tiling = _winograd_tiling(conv, config, own, bf16_speed(config.core))
         if variant is not None or tiling is not None:
             kernel, operands = _convolve_by(tiling, conv, data, source, weights, binder, config)
             return replace(kernel, variant=WIDENED + variant_name(tiling)), operands
-    kernel, operands = convolve_pairs(conv, data, [weights], binder, config.core)
-    return replace(kernel, variant=PAIRED), operands
+    kernel, operands = convolve_bf16(conv, data, [weights], binder, config.core)
+    return replace(kernel, variant=BF16), operands
 
 
-def convolve_pairs(
+def convolve_bf16(
     conv: Conv2d,
     data: relax.Expr,
     weights: Sequence[relax.Expr],
@@ -123,18 +123,18 @@ def convolve_pairs(
     core : Core
         The core that runs the kernel.
     """
-    source = paired_source(conv, data, binder, core)
+    source = bf16_source(conv, data, binder, core)
     kernel = conv2d_kernel(conv, source, Layout(core.lanes), core, factors="pairs")
-    return kernel, paired_operands(conv.groups, data, weights, source, binder, core)
+    return kernel, bf16_operands(conv.groups, data, weights, source, binder, core)
 
 
-def paired_source(conv: Conv2d, data: relax.Expr, binder: InputBinder, core: Core) -> Layout:
+def bf16_source(conv: Conv2d, data: relax.Expr, binder: InputBinder, core: Core) -> Layout:
     """Return the layout in which a convolution of bfloat16 reads its feature map."""
     few = not binder.layout(data).block and conv.channels <= IMAGE.block
     return IMAGE if few else Layout(core.lanes)
 
 
-def paired_operands(
+def bf16_operands(
     groups: int,
     data: relax.Expr,
     weights: Sequence[relax.Expr],
@@ -143,9 +143,9 @@ def paired_operands(
     core: Core,
 ) -> tuple[InputBinding, InputBinding]:
     """Return the bindings of the feature map, in the layout ``source``, and of the weights."""
-    packed = [binder.paired_weights(w, source.block, core.lanes, groups) for w in weights]
+    packed = [binder.bf16_weights(w, source.block, core.lanes, groups) for w in weights]
     together = InputBinding(np.concatenate([binding.value for binding in packed]))
-    return binder.paired(data, source), together
+    return binder.bf16(data, source), together
 
 
 def convolve(

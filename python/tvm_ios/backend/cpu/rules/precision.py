@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Half precision: the operators that multiply pairs of bfloat16, and the values stored so.
+"""Half precision: the operators that multiply bfloat16, and the values stored so.
 
 Convolutions, products by weights and attentions multiply bfloat16, and add in float32. A value that
 one of them reads is stored as bfloat16, so that its producer rounds it once. So are the feature
@@ -26,7 +26,7 @@ from ....lowering.no_rule import NoRule, shape_of
 from ....lowering.product import product_of
 from ....relax_ir.constants import constant_array, held_array
 from ....relax_ir.expressions import is_float32
-from ....schedule.rounding import PAIRED, QUADS, WIDENED, rounds
+from ....schedule.rounding import BF16, INT8, WIDENED, rounds
 from ..core import Core
 from ..isa import amx, bfmmla
 from ..isa.bfloat16 import Bfloat16
@@ -81,7 +81,7 @@ def rounds_operands(op: Operator, config: LoweringConfig) -> bool:
 
 
 def _rounds_product(op: Operator) -> bool:
-    """Return whether a product by weights has a kernel of pairs."""
+    """Return whether a product by weights has a kernel in bfloat16."""
     product = product_of(op)
     if not product.weights or product.depth % 2:
         return False
@@ -89,7 +89,7 @@ def _rounds_product(op: Operator) -> bool:
 
 
 def _rounds_convolution(op: Operator, config: LoweringConfig) -> bool:
-    """Return whether a convolution has a kernel of pairs."""
+    """Return whether a convolution has a kernel in bfloat16."""
     core, weights = config.core, constant_array(op.call.args[1])
     conv = _geometry(op)
     sizes = (conv.channels // conv.groups, conv.out_channels[0] // conv.groups)
@@ -97,34 +97,34 @@ def _rounds_convolution(op: Operator, config: LoweringConfig) -> bool:
     return whole and weights is not None and not _counts(weights)
 
 
-def pairs_speed(core: Core) -> float:
+def bf16_speed(core: Core) -> float:
     """Return how many times faster products of bfloat16 are than those of float32."""
-    return _SPEED[core.matrix_products]
+    return _SPEED[core.tile_matmul]
 
 
 def possible_kernels(op: Operator, config: LoweringConfig) -> frozenset[str]:
     """Return the kernels that a schedule may name of an operator that has a choice."""
     exact = {variant_name(None), *(variants(_geometry(op)) if op.kind == "conv2d" else ())}
-    rounded = {PAIRED, *(WIDENED + name for name in exact)} if config.precision != "fp32" else set()
-    return frozenset(exact | rounded | ({QUADS} if config.quads else set()))
+    rounded = {BF16, *(WIDENED + name for name in exact)} if config.precision != "fp32" else set()
+    return frozenset(exact | rounded | ({INT8} if config.int8 else set()))
 
 
 def promising_kernels(op: Operator, chosen: str, config: LoweringConfig) -> tuple[str, ...]:
     """Return which kernels of a convolution may be as fast as the ``chosen`` one, which is first.
 
-    All read the same input: if it is bfloat16, the direct one multiplies pairs.
+    All read the same input: if it is bfloat16, the direct one multiplies bfloat16.
     """
     conv = _geometry(op)
-    alone = chosen == QUADS or (rounds(chosen) and folds(conv))
+    alone = chosen == INT8 or (rounds(chosen) and folds(conv))
     if not config.winograd or alone or not variants(conv):
         return (chosen,)
     core, workers, balance = config.core, config.workers, config.balance
-    speed = pairs_speed(core) if rounds(chosen) else 1.0
+    speed = bf16_speed(core) if rounds(chosen) else 1.0
     times = predicted_times(conv, core, workers, balance, speed)
     limit = _PROMISING * min(times.values())
     likely = sorted((name for name, time in times.items() if time <= limit), key=times.__getitem__)
     if rounds(chosen):
-        likely = [PAIRED if name == variant_name(None) else WIDENED + name for name in likely]
+        likely = [BF16 if name == variant_name(None) else WIDENED + name for name in likely]
     return (chosen, *(name for name in likely if name != chosen))
 
 
@@ -186,4 +186,4 @@ def narrow_values(
             narrow |= allowed.intersection(op.inputs)
         if op.kind in _FEATURE_MAPS:
             narrow |= {value for value in op.inputs if value in allowed and value.ty.ndim == 4}
-    return dict.fromkeys(narrow, Bfloat16(config.core.pair_lanes))
+    return dict.fromkeys(narrow, Bfloat16(config.core.bf16_dot2_lanes))

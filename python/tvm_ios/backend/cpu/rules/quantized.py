@@ -22,16 +22,16 @@ from ....lowering.no_rule import NoRule, shape_of
 from ....lowering.product import product_of
 from ....ops.epilogue import Broadcast, Epilogue, Operand, Step
 from ....relax_ir.constants import constant_array, held_array
-from ....schedule.rounding import QUADS
+from ....schedule.rounding import INT8
 from ..isa.int8 import Grid
 from ..kernels.conv.conv2d import conv2d_kernel
 from ..kernels.conv.image import IMAGE
 from ..kernels.conv.shape import Conv2d
 from ..kernels.kernel import Kernel
-from ..kernels.layout import PLAIN, Layout, pack_lowest, pack_quads
+from ..kernels.layout import PLAIN, Layout, pack_int8_dot4, pack_lowest
 from ..kernels.matmul.packing import pack_matrix
-from ..kernels.matmul.reduced_precision import pack_quads as pack_matrix_quads
-from ..kernels.matmul.reduced_precision import paired_matmul_kernel
+from ..kernels.matmul.reduced_precision import pack_int8_dot4 as pack_matrix_int8_dot4
+from ..kernels.matmul.reduced_precision import reduced_precision_matmul_kernel
 from .base import Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder, InputBinding
 
@@ -86,7 +86,7 @@ def stored_on_grids(
     wide : collection of relax.Var
         Values that must be float32.
     """
-    if not config.quads:
+    if not config.int8:
         return {}
     grids: dict[relax.Var, Grid] = {}
     for op in graph.operators:
@@ -119,7 +119,7 @@ def _may_multiply(op: Operator, config: LoweringConfig, grids: Collection[relax.
 
 def _chosen(op: Operator, config: LoweringConfig) -> bool:
     """Return whether an operator multiplies bytes if it can."""
-    return config.quads and config.variants.get(op.name) in (None, QUADS)
+    return config.int8 and config.variants.get(op.name) in (None, INT8)
 
 
 def _of_product(op: Operator, config: LoweringConfig) -> _Integers | None:
@@ -155,7 +155,7 @@ _INTEGERS = {"conv2d": _of_convolution, "matmul": _of_product}
 def multiplies_bytes(lowered: CpuLoweredGraph, op: Operator) -> bool:
     """Return whether an operator multiplies bytes; such are not merged, as their grids differ."""
     implementation = lowered.implementations[op.index]
-    return implementation is not None and implementation.kernel.variant == QUADS
+    return implementation is not None and implementation.kernel.variant == INT8
 
 
 def integers_of(weights: np.ndarray) -> _Integers | None:
@@ -203,7 +203,7 @@ def _on_grid(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
     return np.abs(quotients - np.rint(quotients)).max(axis=1, initial=0.0) < _EXACT
 
 
-def convolve_quads(
+def convolve_int8(
     op: Operator,
     conv: Conv2d,
     arguments: tuple[InputBinding, ...],
@@ -237,15 +237,15 @@ def convolve_quads(
     kernel = conv2d_kernel(conv, source, layout, core, factors="quads", low=grid.low)
     bindings = [
         binder.on_grid(data, source, grid),
-        InputBinding(pack_quads(integers, source.block, core.lanes, conv.groups)),
+        InputBinding(pack_int8_dot4(integers, source.block, core.lanes, conv.groups)),
         *([InputBinding(pack_lowest(integers, grid.low, core.lanes))] if grid.low else []),
         *arguments,
         InputBinding(layout.pack((scales * np.float32(grid.scale)).reshape(1, -1, 1, 1))),
     ]
-    return Choice(replace(kernel, variant=QUADS), tuple(bindings), layout)
+    return Choice(replace(kernel, variant=INT8), tuple(bindings), layout)
 
 
-def multiply_quads(
+def multiply_int8(
     op: Operator, arguments: tuple[InputBinding, ...], binder: InputBinder, config: LoweringConfig
 ) -> tuple[Kernel, tuple[InputBinding, ...]] | None:
     """Return the kernel of a product of bytes, and its bindings; None if its operands are none.
@@ -272,15 +272,15 @@ def multiply_quads(
     product = product_of(op)
     epilogue = _after(("add", "last"), product.epilogue) if grid.low else product.epilogue
     product = replace(product, epilogue=_after(("multiply", "last"), epilogue))
-    kernel = paired_matmul_kernel(product, config.core, "quads")
+    kernel = reduced_precision_matmul_kernel(product, config.core, "quads")
     bindings = (
         binder.on_grid(left, PLAIN, grid),
-        InputBinding(pack_matrix_quads(pack_matrix(integers, lanes))),
+        InputBinding(pack_matrix_int8_dot4(pack_matrix(integers, lanes))),
         *arguments,
         *([InputBinding(lowest)] if grid.low else []),
         InputBinding(factors),
     )
-    return replace(kernel, variant=QUADS), bindings
+    return replace(kernel, variant=INT8), bindings
 
 
 def _after(first: tuple[str, Broadcast], epilogue: Epilogue) -> Epilogue:

@@ -15,7 +15,7 @@ from ....graph.operators import OperatorGraph
 from ....lowering.machine import Machine
 from ....lowering.replacements.find import Replacements, find_replacements
 from ....lowering.stages import Stage, StageBuilder
-from ....schedule.rounding import QUADS, rounds
+from ....schedule.rounding import INT8, rounds
 from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
 from ..kernels.kernel import Kernel
@@ -102,14 +102,14 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
             raise ScheduleError(
                 "The schedule was made with the precision bf16; give that precision to apply it."
             )
-        if QUADS in kernels.values() and not config.quads:
+        if INT8 in kernels.values() and not config.int8:
             raise ScheduleError(
                 "The schedule multiplies bytes, for which this processor has no instruction; "
                 "search for another one."
             )
         mine = {op.name: v for op in graph.operators if (v := self.variant(op.index)) is not None}
         named = {name: _named(kernels, name, variant) for name, variant in mine.items()}
-        if named == mine or not (config.winograd or self._narrow or config.quads):
+        if named == mine or not (config.winograd or self._narrow or config.int8):
             return self
         return CpuStageBuilder.of(graph, self.results, replace(config, variants=named))
 

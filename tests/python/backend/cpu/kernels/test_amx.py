@@ -11,10 +11,10 @@ import tvm
 from hypothesis import given, settings
 
 from support.amx import amx_target, emulated_amx, emulation
-from support.attentions import PAIRS, Sizes, check_pairs
+from support.attentions import BF16_SIZES, Sizes, check_bf16_dot2
+from support.bf16_dot2 import TILE_MATMUL_CASES, check_convolution, check_product
 from support.conv2d import Case, cases
 from support.networks import isa_of
-from support.pairs import MATRIX_CASES, check_convolution, check_product
 from tvm_ios.backend.cpu.core import core_of
 
 
@@ -23,11 +23,11 @@ def target() -> tvm.target.Target:
     return amx_target()
 
 
-@pytest.mark.parametrize("case", MATRIX_CASES.values(), ids=MATRIX_CASES)
+@pytest.mark.parametrize("case", TILE_MATMUL_CASES.values(), ids=TILE_MATMUL_CASES)
 def test_convolutions(case: Case, target: tvm.target.Target) -> None:
     core, layout = isa_of(target)
     with emulated_amx():
-        check_convolution(case, target, replace(core, pair_products=None), layout)
+        check_convolution(case, target, replace(core, bf16_dot2=None), layout)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_products(rows: int, depth: int, columns: int, target: tvm.target.Target
 
 
 ATTENTIONS = {
-    **{name: sizes for name, sizes in PAIRS.items() if name not in ("odd", "one key")},
+    **{name: sizes for name, sizes in BF16_SIZES.items() if name not in ("odd", "one key")},
     "odd": Sizes(2, 3, 37, 53, 24, 19),
     "one key": Sizes(1, 2, 5, 1, 8, 20),
     "several steps": Sizes(1, 2, 70, 197, 64, 64),
@@ -60,7 +60,7 @@ ATTENTIONS = {
 @pytest.mark.parametrize("sizes", ATTENTIONS.values(), ids=ATTENTIONS)
 def test_attentions(sizes: Sizes, target: tvm.target.Target) -> None:
     with emulated_amx():
-        check_pairs(sizes, target, core_of(target), False)
+        check_bf16_dot2(sizes, target, core_of(target), False)
 
 
 @pytest.mark.slow

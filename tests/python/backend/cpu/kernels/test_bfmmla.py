@@ -12,19 +12,19 @@ import tvm
 from hypothesis import given, settings
 
 from support.aarch64 import BF16, emulate_bfmmla, run_by_qemu
+from support.bf16_dot2 import TILE_MATMUL_CASES, check_convolution, check_product
 from support.conv2d import Case, cases
 from support.networks import UNOPTIMISED
-from support.pairs import MATRIX_CASES, check_convolution, check_product
 from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.isa.bfmmla import PRODUCTS as BFMMLA
 from tvm_ios.backend.cpu.kernels.layout import Layout
 
 _NARROW = core_of(tvm.target.Target({"kind": "llvm", "mcpu": "x86-64"}))
-FOUR_LANES = replace(_NARROW, registers=32, matrix_products=BFMMLA)
+FOUR_LANES = replace(_NARROW, registers=32, tile_matmul=BFMMLA)
 PRODUCTS = [(1, 512, 100), (7, 32, 20), (40, 96, 250), (13, 24, 16), (2, 12, 5), (7, 34, 20)]
 
 
-@pytest.mark.parametrize("case", MATRIX_CASES.values(), ids=MATRIX_CASES)
+@pytest.mark.parametrize("case", TILE_MATMUL_CASES.values(), ids=TILE_MATMUL_CASES)
 def test_convolutions(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     emulate_bfmmla(monkeypatch)
     check_convolution(case, UNOPTIMISED, FOUR_LANES, Layout(4))
@@ -55,16 +55,16 @@ def target() -> tvm.target.Target:
     return tvm.target.Target(BF16)
 
 
-INSTRUCTIONS = pytest.mark.parametrize("matrices", [BFMMLA, None], ids=["bfmmla", "bfdot"])
+INSTRUCTIONS = pytest.mark.parametrize("tile_matmul", [BFMMLA, None], ids=["bfmmla", "bfdot"])
 
 
 @INSTRUCTIONS
-@pytest.mark.parametrize("case", MATRIX_CASES.values(), ids=MATRIX_CASES)
+@pytest.mark.parametrize("case", TILE_MATMUL_CASES.values(), ids=TILE_MATMUL_CASES)
 def test_convolutions_by_instructions(
-    case: Case, matrices: str | None, target: tvm.target.Target, tmp_path: Path
+    case: Case, tile_matmul: str | None, target: tvm.target.Target, tmp_path: Path
 ) -> None:
     run = partial(run_by_qemu, folder=tmp_path)
-    core = replace(core_of(target), matrix_products=matrices)
+    core = replace(core_of(target), tile_matmul=tile_matmul)
     check_convolution(case, target, core, Layout(4), run)
 
 
@@ -74,10 +74,10 @@ def test_products_by_instructions(
     rows: int,
     depth: int,
     columns: int,
-    matrices: str | None,
+    tile_matmul: str | None,
     target: tvm.target.Target,
     tmp_path: Path,
 ) -> None:
     run = partial(run_by_qemu, folder=tmp_path)
-    core = replace(core_of(target), matrix_products=matrices)
+    core = replace(core_of(target), tile_matmul=tile_matmul)
     check_product(rows, depth, columns, target, core, run)

@@ -42,7 +42,7 @@ from tvm_ios.backend.cpu.isa.bfloat16 import exact, nearest
 from tvm_ios.backend.cpu.kernels.conv.image import IMAGE
 from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
 from tvm_ios.backend.cpu.kernels.conv.sum import conv2d_sum_kernel
-from tvm_ios.backend.cpu.kernels.layout import PLAIN, pack_pairs, pack_weights
+from tvm_ios.backend.cpu.kernels.layout import PLAIN, pack_bf16_dot2, pack_weights
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
 
@@ -98,12 +98,12 @@ def test_sums_of_convolutions(sum_of: Sequence[Case]) -> None:
 
 @pytest.mark.parametrize("emulated", [True, False], ids=["emulated", "by instructions"])
 @pytest.mark.parametrize("sum_of", SUMS.values(), ids=SUMS)
-def test_sums_of_pairs(sum_of: Sequence[Case], emulated: bool) -> None:
+def test_sums_by_bf16_dot2(sum_of: Sequence[Case], emulated: bool) -> None:
     """Sums of convolutions of bfloat16, of rounded factors."""
     core, layout = isa_of(NATIVE)
-    if not emulated and core.pair_products is None:
+    if not emulated and core.bf16_dot2 is None:
         pytest.skip("this machine does not run bfloat16")
-    core = replace(core, pair_products=None) if emulated else core
+    core = replace(core, bf16_dot2=None) if emulated else core
     random = np.random.default_rng(0)
     draw = lambda *shape: random.standard_normal(shape).astype("float32")  # noqa: E731
     bias = draw(1, *sum_of[0].out_channels, 1, 1)
@@ -115,7 +115,7 @@ def test_sums_of_pairs(sum_of: Sequence[Case], emulated: bool) -> None:
         expected = expected + reference(case, image, weights)
         source = IMAGE if case.plain else layout
         image = IMAGE.pack(image) if case.plain else poisoned(layout, image)
-        inputs += [nearest(image), pack_pairs(weights, source.block, core.lanes, 1)]
+        inputs += [nearest(image), pack_bf16_dot2(weights, source.block, core.lanes, 1)]
     convs = [Conv2d(c.batch, c.channels, *c.windows(), c.out_channels) for c in sum_of]
     layouts = [IMAGE if case.plain else layout for case in sum_of]
     kernel = conv2d_sum_kernel(convs, BIAS, layouts, layout, core, factors="pairs")

@@ -95,7 +95,7 @@ def read_by_tvm(emit, x):
 
 def dense(emit, x):
     x = rounded(emit, emit(op.reshape(x, (1, 65, 11))), *SIGNED)
-    first = emit(op.matmul(x, matrix(11, 40)))  # no quads
+    first = emit(op.matmul(x, matrix(11, 40)))  # no dot4
     x = rounded(emit, emit(op.nn.gelu(first)), *SIGNED)
     bias = relax.const(np.random.default_rng(0).standard_normal(35).astype("float32"))
     parts = [emit(op.add(emit(op.matmul(x, matrix(40, 35, seed=s))), bias)) for s in (1, 2)]
@@ -175,7 +175,7 @@ def test_a_processor_without_the_instruction(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("TVM_IOS_EMULATE_INSTRUCTIONS")
     mod = relax_module(chain, (1, 5, 13, 11))
     scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
-    assert ("int8" in variants(scheduler)) == (core_of(NATIVE).quad_products is not None)
+    assert ("int8" in variants(scheduler)) == (core_of(NATIVE).int8_dot4 is not None)
     assert max(check(mod)) < 0.02
 
 
@@ -195,7 +195,7 @@ def test_a_schedule_of_another_processor(monkeypatch: pytest.MonkeyPatch) -> Non
     schedule = Scheduler.prepare(mod, NATIVE, cost_model=few_stages).unsearched()
     scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
     builder = scheduler.stage_builder
-    config = replace(builder.lowered.config, quads=False)
+    config = replace(builder.lowered.config, int8=False)
     other = type(builder).of(builder.lowered.graph, builder.results, config)
     with pytest.raises(ScheduleError, match="no instruction"):
         other.chosen({o.name: o.kernel for o in schedule.operators}, {})

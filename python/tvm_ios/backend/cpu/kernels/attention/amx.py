@@ -17,12 +17,12 @@ from tvm.tirx.script import builder as T
 from .....ops.tir_function import on_stack, tile_scope
 from ...core import Core
 from ...isa import amx
-from ...isa.amx import COLUMNS, PAIR_BYTES, Step, address, split
-from ...isa.bfloat16 import PAIR
+from ...isa.amx import COLUMNS, DOT2_BYTES, Step, address, split
+from ...isa.bfloat16 import DOT2
 from ...isa.emit import lanes_of, loop, splat, unroll
 from ...isa.functions import keep, transposed
 from ..layout import blocks
-from ..tiling import RegisterTile, matrix_tile
+from ..tiling import RegisterTile, tile_matmul_register_tile
 from .strip import Attention, Strip
 
 Expr = Any
@@ -33,7 +33,7 @@ PAIRS = amx.ROWS
 
 def depth_pairs(attention: Attention, core: Core) -> int:
     """Return the pairs of elements that a step of the scores multiplies; 0 if AMX is not used."""
-    if core.matrix_products != amx.PRODUCTS:
+    if core.tile_matmul != amx.PRODUCTS:
         return 0
     return amx.whole_pairs(attention.depth // 2)
 
@@ -64,14 +64,14 @@ class AmxStrip(Strip):
 
     def _new_weights(self) -> Any:
         padded = blocks(self.block, 2 * PAIRS) * PAIRS
-        self._transposed = on_stack([self.width, padded], PAIR)
-        return on_stack([padded, self.width], PAIR)
+        self._transposed = on_stack([self.width, padded], DOT2)
+        return on_stack([padded, self.width], DOT2)
 
     def _key_tile(self, count: int) -> RegisterTile:
-        return matrix_tile(amx.PRODUCTS, count, self.vectors)
+        return tile_matmul_register_tile(amx.PRODUCTS, count, self.vectors)
 
     def _value_tile(self, full: int) -> RegisterTile:
-        return matrix_tile(amx.PRODUCTS, self.rows, max(full, 1))
+        return tile_matmul_register_tile(amx.PRODUCTS, self.rows, max(full, 1))
 
     def _score(self, begin: Expr, first: Expr, height: int) -> None:
         a, lanes = self.attention, self.lanes
@@ -86,7 +86,7 @@ class AmxStrip(Strip):
                     address(*self.head.key_place(begin + first + row, at)) for row in step.starts
                 ]
                 queries = [address(self.queries, [at, v * lanes]) for v in range(self.vectors)]
-                step.multiply(keys, depth * PAIR_BYTES, queries, self.width * PAIR_BYTES)
+                step.multiply(keys, depth * DOT2_BYTES, queries, self.width * DOT2_BYTES)
 
             loop(depth // step.pairs, multiply)
             step.end([address(sums, place, "w") for place in step.sums()])
@@ -125,8 +125,8 @@ class AmxStrip(Strip):
         width: int,
     ) -> None:
         step, lanes = Step(split(height), number, PAIRS), self.lanes
-        row_bytes = int(self._transposed.shape[1]) * PAIR_BYTES
-        value_bytes = int(self.head.value_place(0, 0)[0].shape[-1]) * PAIR_BYTES
+        row_bytes = int(self._transposed.shape[1]) * DOT2_BYTES
+        value_bytes = int(self.head.value_place(0, 0)[0].shape[-1]) * DOT2_BYTES
         with tile_scope():
             sums = on_stack([number, height, COLUMNS])
             step.begin()

@@ -21,7 +21,7 @@ from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from ...core import Core
 from ...isa.amx import COLUMNS
-from ...isa.bfloat16 import PAIR, as_pairs, joined
+from ...isa.bfloat16 import DOT2, as_dot2, joined
 from ...isa.emit import along, bind, lanes_of, loop, select, splat
 from ..factors import Factors, Multiplication
 from ..kernel import Kernel, Phase
@@ -112,7 +112,7 @@ class _AttentionEmitter:
         a, step = self.attention, self.step
         if not self.gathers:
             return ()
-        kind = "float32" if step == 1 else PAIR
+        kind = "float32" if step == 1 else DOT2
         values, columns = blocks(a.keys, self.together) * self.together // step, a.columns
         if self.amx:
             columns = blocks(columns, COLUMNS) * COLUMNS
@@ -202,7 +202,7 @@ class _AttentionEmitter:
 
     def _together(self, buffer: Any, shape: Sequence[int]) -> Any:
         """Return queries or keys as what a step multiplies."""
-        return buffer if self.step == 1 else as_pairs(buffer, (*shape[:-1], shape[-1] // 2))
+        return buffer if self.step == 1 else as_dot2(buffer, (*shape[:-1], shape[-1] // 2))
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """Emit strips of queries."""

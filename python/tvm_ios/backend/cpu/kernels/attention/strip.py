@@ -25,7 +25,7 @@ from tvm.tirx.script import builder as T
 from .....ops.epilogue import NOTHING, Epilogue
 from .....ops.tir_function import on_stack, tile_scope
 from ...core import Core
-from ...isa.bfloat16 import PAIR, bits_of, joined, round_source, widened
+from ...isa.bfloat16 import DOT2, bits_of, joined, round_source, widened
 from ...isa.emit import Accumulators, along, lanes_of, loop, splat, unroll, zeros
 from ...isa.epilogue import apply_epilogue
 from ...isa.functions import exp, keep, transposed
@@ -157,13 +157,13 @@ class Strip:
 
     def sources(self) -> frozenset[str]:
         """Return the LLVM IR of the functions that the code calls."""
-        rounding = round_source(self.core.pair_lanes) if self.step > 1 else frozenset()
+        rounding = round_source(self.core.bf16_dot2_lanes) if self.step > 1 else frozenset()
         return self.multiplication.sources | rounding
 
     def emit(self) -> None:
         """Emit the strip, one block of keys after the other."""
         a, width = self.attention, self.width
-        kind = "float32" if self.step == 1 else PAIR
+        kind = "float32" if self.step == 1 else DOT2
         with tile_scope():
             self.queries = on_stack([a.depth // self.step, width], kind)
             self.scores = on_stack([self.block, width])
@@ -185,7 +185,7 @@ class Strip:
         """Allocate the exponentials, as what is multiplied by values."""
         if self.step == 1:
             return self.scores
-        return on_stack([self.block // self.step, self.width], PAIR)
+        return on_stack([self.block // self.step, self.width], DOT2)
 
     def _key_tile(self, count: int) -> RegisterTile:
         """Return the register tile of the scores of ``count`` keys."""
@@ -316,7 +316,7 @@ class Strip:
             scores = [self.scores[index * self.step + i, at] for i in range(count)]
             values = [keep(exp(score - self.largest[at])) for score in scores]
             if self.step > 1:  # what is multiplied is added up, so that the weights' sum is one
-                rounded = [keep(bits_of(value, self.core.pair_lanes)) for value in values]
+                rounded = [keep(bits_of(value, self.core.bf16_dot2_lanes)) for value in values]
                 T.buffer_store(self.weights, joined(*rounded), [index, at])
                 values = list(map(widened, rounded))
             else:

@@ -14,8 +14,8 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import on_stack
-from ...isa.amx import PAIR_BYTES, Step, address, split
-from ...isa.bfloat16 import PAIR
+from ...isa.amx import DOT2_BYTES, Step, address, split
+from ...isa.bfloat16 import DOT2
 from ...isa.emit import lanes_of
 from .shape import ConvShape
 from .tile_matmul import MatrixTile, TapRow
@@ -52,7 +52,7 @@ class AmxTile(MatrixTile):
         return [_Sums(memory, k, self.conv.lanes) for k in range(self.b)]
 
     def memory(self, width: int) -> Any:
-        return on_stack([width, self.conv.in_block], PAIR)
+        return on_stack([width, self.conv.in_block], DOT2)
 
     def store(self, registers: Sequence[_Sums], first: Expr, width: int) -> None:
         step, memory = self._step(width), registers[0].memory
@@ -80,6 +80,6 @@ class AmxTile(MatrixTile):
         """Multiply left matrices, of which every ``stride``-th column is a row."""
         conv = self.conv
         right = [address(self.buffers.weights, row.weights(k, 0, tap)) for k in range(self.b)]
-        left_bytes = stride * conv.in_block * PAIR_BYTES
-        right_bytes = conv.columns.kernel * conv.lanes * PAIR_BYTES
+        left_bytes = stride * conv.in_block * DOT2_BYTES
+        right_bytes = conv.columns.kernel * conv.lanes * DOT2_BYTES
         self._step(row.tile.width).multiply(left, left_bytes, right, right_bytes)

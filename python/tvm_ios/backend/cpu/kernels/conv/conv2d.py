@@ -50,8 +50,8 @@ def conv2d_kernel(
     (of all results one after another) and the epilogue's arguments. Per-channel arguments of all
     results are one tensor.
 
-    Pairs are weights as :func:`.layout.pack_pairs` leaves them, and quads as
-    :func:`.layout.pack_quads` does. Sums of quads are the anchor's result as they are: a factor of
+    For bf16 dot2, weights are packed by :func:`.layout.pack_bf16_dot2`, and for int8 dot4 by
+    :func:`.layout.pack_int8_dot4`. Sums of bytes are the anchor's result as they are: a factor of
     the grids belongs to the epilogue. If the lowest value of the feature map is not zero, the third
     input is what :func:`.layout.pack_lowest` returns.
 
@@ -66,9 +66,9 @@ def conv2d_kernel(
     core : Core
         The core that runs the kernel.
     factors : Factors
-        What is multiplied. A feature map of pairs or quads is blocked.
+        What is multiplied. A feature map in reduced precision is blocked.
     low : int
-        The lowest value of a feature map of quads.
+        The lowest value of a feature map of bytes.
 
     Returns
     -------
@@ -103,7 +103,7 @@ _TILES: dict[str | None, type[ConvTile]] = {
     amx.PRODUCTS: AmxTile,
     bfmmla.PRODUCTS: BfmmlaTile,
 }
-"""The register tiles of the instructions that multiply matrices."""
+"""The register tiles of the tile-matmul instructions."""
 
 
 class ConvEmitter(ConvShape):
@@ -112,7 +112,7 @@ class ConvEmitter(ConvShape):
     @property
     def tile_type(self) -> type[ConvTile]:
         """The register tiles that the core has for what is multiplied."""
-        return _TILES[self.matrices]
+        return _TILES[self.tile_matmul]
 
     def plane(self) -> PlaneTiles:
         """Return how the tiles cover the result."""

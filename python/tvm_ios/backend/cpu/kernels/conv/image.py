@@ -16,9 +16,9 @@ from tvm.tirx.script import builder as T
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from ...core import Core
-from ...isa.bfloat16 import STORED, as_pairs, bits_of, joined, round_source
+from ...isa.bfloat16 import STORED, as_dot2, bits_of, joined, round_source
 from ...isa.emit import along, lanes_of, shuffled, splat
-from ...isa.int8 import QUAD, as_quads
+from ...isa.int8 import DOT4, as_dot4
 from ...isa.int8 import STORED as BYTES
 from ..kernel import Kernel, Phase
 from ..layout import Layout
@@ -50,14 +50,14 @@ def image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
     assert c <= IMAGE.block, "the channels fit into a block"
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        source, result = buffers[0], as_pairs(buffers[1], (2 * n * h * w,))
+        source, result = buffers[0], as_dot2(buffers[1], (2 * n * h * w,))
         with T.serial(begin, begin + extent) as t:
             image, row = t // h, t % h
 
             def part(at: Expr, width: int) -> None:
                 def bits(channel: int) -> Expr:
                     value = source[image, channel, row, lanes_of(at, width)]
-                    return bits_of(value, core.pair_lanes)
+                    return bits_of(value, core.bf16_dot2_lanes)
 
                 def pair(first: int) -> Expr:
                     present = [bits(channel) for channel in range(first, min(first + 2, c))]
@@ -79,7 +79,7 @@ def image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
         key=("image", shape, core),
         inputs=(TensorSpec(shape),),
         outputs=(IMAGE.spec(shape, STORED),),
-        phases=(Phase(n * h, emit, sources=round_source(core.pair_lanes)),),
+        phases=(Phase(n * h, emit, sources=round_source(core.bf16_dot2_lanes)),),
         narrows=True,
     )
 
@@ -100,18 +100,18 @@ def byte_image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
     assert c <= IMAGE.block, "the channels fit into a block"
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        source, result = buffers[0], as_quads(buffers[1], (n * h * w,))
+        source, result = buffers[0], as_dot4(buffers[1], (n * h * w,))
         with T.serial(begin, begin + extent) as t:
             image, row = t // h, t % h
 
             def part(at: Expr, width: int) -> None:
                 def byte(channel: int) -> Expr:
                     value = source[image, channel, row, lanes_of(at, width)]
-                    wide = T.cast(value, QUAD if width == 1 else f"{QUAD}x{width}")
+                    wide = T.cast(value, DOT4 if width == 1 else f"{DOT4}x{width}")
                     return T.shift_left(wide, splat(T.int32(8 * channel), width))
 
-                quad = reduce(T.bitwise_or, map(byte, range(c)))
-                T.buffer_store(result, quad, [lanes_of(t * w + at, width)])
+                dot4 = reduce(T.bitwise_or, map(byte, range(c)))
+                T.buffer_store(result, dot4, [lanes_of(t * w + at, width)])
 
             along(w, core.lanes, part)
 

@@ -15,7 +15,7 @@ from ...core import Core
 from ..factors import Factors, Multiplication
 from ..layout import Layout, blocks
 from ..taps import tap_groups
-from ..tiling import RegisterTile, choose_tile, matrix_tile
+from ..tiling import RegisterTile, choose_tile, tile_matmul_register_tile
 
 Expr = Any
 
@@ -90,8 +90,8 @@ class ConvShape:
         self.steps = blocks(group_channels, step)
         # The last channel has no other one. In blocks narrower than a vector, which are those of
         # images, that one is zero. Whatever a byte is, its product with a weight of zero is zero.
-        pairs = factors == "pairs"
-        self.lone = pairs and group_channels % 2 == 1 and source.block == core.lanes
+        bf16 = factors == "pairs"
+        self.lone = bf16 and group_channels % 2 == 1 and source.block == core.lanes
         self.result_blocks = [blocks(k, self.lanes) for k in conv.out_channels]
         self.rows, self.columns = conv.rows, conv.columns
         self.flat = conv.pointwise if flat is None else flat
@@ -100,7 +100,7 @@ class ConvShape:
             self.rows, self.columns = Window(1, 1, 1), Window(pixels, pixels, 1)
         self.group_blocks = sum(self.result_blocks) // conv.groups
         blocked = source.block == core.lanes
-        self.matrices = core.matrix_products if factors == "pairs" and blocked else None
+        self.tile_matmul = core.tile_matmul if factors == "pairs" and blocked else None
         self.tile = tile or self._choose_tile(core)
         self.taps = tap_groups(core, self.columns)
         self.far_weights = 4 * math.prod(self.weights_shape) > core.l1_bytes
@@ -111,9 +111,9 @@ class ConvShape:
 
     def _choose_tile(self, core: Core) -> RegisterTile:
         """Choose the register tile for the weights of one chunk."""
-        if self.matrices:
+        if self.tile_matmul:
             count, equal = self.group_blocks, self.conv.groups > 1
-            return matrix_tile(self.matrices, self.columns.out, count, equal)
+            return tile_matmul_register_tile(self.tile_matmul, self.columns.out, count, equal)
         block_bytes = 4 * math.prod(self.weights_shape[1:])
         return choose_tile(
             core,
@@ -126,7 +126,7 @@ class ConvShape:
 
     @property
     def weights_shape(self) -> tuple[int, ...]:
-        """The shape of the packed weights, each a float32, a pair or a quad."""
+        """The shape of the packed weights, each a float32, or an operand of a dot2 or dot4."""
         return (
             sum(self.result_blocks),
             blocks(self.steps, self.in_block),
@@ -139,7 +139,7 @@ class ConvShape:
     def input_specs(self) -> tuple[TensorSpec, ...]:
         """Return the feature map, the packed weights and the epilogue's arguments.
 
-        Behind the weights of quads is what the lowest value of the feature map adds at each tap,
+        Behind the weights of bytes is what the lowest value of the feature map adds at each tap,
         unless it is zero.
         """
         conv = self.conv

@@ -95,7 +95,7 @@ class _SumEmitter:
     ) -> None:
         flat = all(conv.pointwise for conv in convs)
         if any(layout.block != core.lanes for layout in in_layouts):  # one kind of tile for all
-            core = replace(core, matrix_products=None)
+            core = replace(core, tile_matmul=None)
         part = partial(ConvEmitter, core=core, factors=factors, flat=flat)
         pairs = list(zip(convs, in_layouts, strict=True))
         apart = [part(conv, layout, out_layout) for conv, layout in pairs]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .....ops.tir_function import on_stack, tile_scope
-from ...isa.amx import COLUMNS, PAIR_BYTES, Step, address, split
+from ...isa.amx import COLUMNS, DOT2_BYTES, Step, address, split
 from ...isa.emit import lanes_of, unroll
 from .shape import MatmulShape
 from .tile import Columns, MatmulTile
@@ -26,11 +26,11 @@ class AmxTile(MatmulTile):
         height = shape.tile.columns
         heights = {height, shape.matmul.rows % height} - {0}
         counts = {shape.tile.blocks, shape.rest_blocks, 1} - {0}
-        steps = (Step(split(h), b, shape.matrix_pairs) for h in heights for b in counts)
+        steps = (Step(split(h), b, shape.tile_matmul_pairs) for h in heights for b in counts)
         return frozenset().union(*(step.sources for step in steps))
 
     def emit(self, row: Expr, height: int, columns: Columns) -> None:
-        step = Step(split(height), columns.count, self.shape.matrix_pairs)
+        step = Step(split(height), columns.count, self.shape.tile_matmul_pairs)
         with tile_scope():
             sums = on_stack([columns.count, height, COLUMNS])
             step.begin()
@@ -49,4 +49,4 @@ class AmxTile(MatmulTile):
         matrix = self.matrix if self.matmul.left_batch else 0
         rows = [address(left, [matrix, row + start, k]) for start in step.starts]
         blocks = [address(right, [columns.first + i, k, 0]) for i in range(columns.count)]
-        step.multiply(rows, self.matmul.depth * PAIR_BYTES, blocks, COLUMNS * PAIR_BYTES)
+        step.multiply(rows, self.matmul.depth * DOT2_BYTES, blocks, COLUMNS * DOT2_BYTES)

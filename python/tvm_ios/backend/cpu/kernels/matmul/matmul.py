@@ -82,7 +82,7 @@ _TILES: dict[str | None, type[MatmulTile]] = {
     amx.PRODUCTS: AmxTile,
     bfmmla.PRODUCTS: BfmmlaTile,
 }
-"""The register tiles of the instructions that multiply matrices."""
+"""The register tiles of the tile-matmul instructions."""
 
 
 class _MatmulEmitter(MatmulShape):
@@ -91,7 +91,7 @@ class _MatmulEmitter(MatmulShape):
     @property
     def tile_type(self) -> type[MatmulTile]:
         """The register tiles that the core has for what is multiplied."""
-        return _TILES[self.matrices]
+        return _TILES[self.tile_matmul]
 
     def weights(self) -> Weights | None:
         """Return where the weights of a tile begin; None if the right side is computed."""

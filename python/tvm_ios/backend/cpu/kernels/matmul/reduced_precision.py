@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products by weights, of which pairs of bfloat16 or quads of bytes are multiplied."""
+"""Matrix products by weights in reduced precision, by bf16 dot2 or int8 dot4."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..layout import brought_together
 from .matmul import matmul_kernel
 
 
-def pack_pairs(packed: np.ndarray) -> np.ndarray:
+def pack_bf16_dot2(packed: np.ndarray) -> np.ndarray:
     """Round packed weights to bfloat16, and bring every two rows of their depth together.
 
     Returns
@@ -30,7 +30,7 @@ def pack_pairs(packed: np.ndarray) -> np.ndarray:
     return brought_together(nearest(packed), 1, 2)
 
 
-def pack_quads(packed: np.ndarray) -> np.ndarray:
+def pack_int8_dot4(packed: np.ndarray) -> np.ndarray:
     """Bring every four rows of the depth of packed weights of int8 together.
 
     Returns
@@ -41,16 +41,18 @@ def pack_quads(packed: np.ndarray) -> np.ndarray:
     return brought_together(packed, 1, 4)
 
 
-def paired_matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "pairs") -> Kernel:
-    """Return the kernel of a product by weights, a step of which multiplies pairs or quads.
+def reduced_precision_matmul_kernel(
+    matmul: Matmul, core: Core, factors: Factors = "pairs"
+) -> Kernel:
+    """Return the kernel of a product by weights, a step of which is a dot2 or a dot4.
 
-    It is the kernel of a product of a part of the depth, whose elements are pairs or quads. Its
-    weights are packed by :func:`pack_pairs` or :func:`pack_quads`.
+    It is the kernel of a product of a part of the depth, whose elements are the operands of a dot2
+    or dot4. Its weights are packed by :func:`pack_bf16_dot2` or :func:`pack_int8_dot4`.
     """
     multiplication = Multiplication.of(factors, core)
     step = multiplication.step
     assert matmul.weights, "only weights are brought together"
-    assert matmul.depth % step == 0, "the depth consists of pairs or quads"
+    assert matmul.depth % step == 0, "the depth consists of whole dot2 or dot4"
     kernel = matmul_kernel(replace(matmul, depth=matmul.depth // step), core, factors)
     shapes = [spec.shape for spec in kernel.inputs[:2]]
 

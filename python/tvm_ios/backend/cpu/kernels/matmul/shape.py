@@ -8,7 +8,7 @@ from ...core import Core
 from ...isa import amx, bfmmla
 from ..factors import Factors, Multiplication
 from ..layout import blocks
-from ..tiling import RegisterTile, choose_tile, matrix_tile
+from ..tiling import RegisterTile, choose_tile, tile_matmul_register_tile
 
 _MAX_STRIDED_DEPTH = 2048  # rows of a wide matrix, each in its own page
 _MIN_PACKED_ROWS = 64
@@ -32,8 +32,8 @@ class MatmulShape:
         # (result, columns) of each partly filled block.
         tails = enumerate(part % core.lanes for part in matmul.parts)
         self.tails = [(result, width) for result, width in tails if width]
-        self.matrix_pairs = self._count_matrix_pairs(core)
-        self.matrices = core.matrix_products if self.matrix_pairs else None
+        self.tile_matmul_pairs = self._count_tile_matmul_pairs(core)
+        self.tile_matmul = core.tile_matmul if self.tile_matmul_pairs else None
         self.tile = self._choose_tile(core)
         self.full_chunks, self.rest_blocks = divmod(sum(self.full), self.tile.blocks)
         self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
@@ -54,19 +54,19 @@ class MatmulShape:
             and matmul.rows >= _MIN_PACKED_ROWS
         )
 
-    def _count_matrix_pairs(self, core: Core) -> int:
-        """Return how many pairs a row of a left matrix has; 0 if matrices are not multiplied."""
-        if self.factors != "pairs" or core.matrix_products is None:
+    def _count_tile_matmul_pairs(self, core: Core) -> int:
+        """Return how many pairs a row of a left matrix has; 0 without tile matmul."""
+        if self.factors != "pairs" or core.tile_matmul is None:
             return 0
-        if core.matrix_products == amx.PRODUCTS:
+        if core.tile_matmul == amx.PRODUCTS:
             return amx.whole_pairs(self.matmul.depth)
         return bfmmla.PAIRS if self.matmul.depth % bfmmla.PAIRS == 0 else 0
 
     def _choose_tile(self, core: Core) -> RegisterTile:
         """Choose the register tile for the weights of one chunk."""
         count = max(sum(self.full), 1)
-        if self.matrices:
-            return matrix_tile(self.matrices, self.matmul.rows, count)
+        if self.tile_matmul:
+            return tile_matmul_register_tile(self.tile_matmul, self.matmul.rows, count)
         block_bytes = 4 * core.lanes * self.matmul.depth
         return choose_tile(core, self.matmul.rows, count, block_bytes=block_bytes)
 
@@ -75,7 +75,7 @@ class MatmulShape:
         m, chunk = self.matmul, self.tile.blocks * core.lanes
         read = 4 * m.depth * (m.rows + 2 * chunk)  # one chunk is multiplied, one is prefetched
         fits = read <= core.l2_bytes * _DEPTH_SHARE
-        # Results of others may be stored in fewer bits, and sums of quads are no results.
+        # Results of others may be stored in reduced precision, and sums of bytes are no results.
         if (
             fits
             or self.factors != "single"

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 import tvm_ios
-from support.attentions import PAIRS, SIZES, Sizes, attended, check_pairs, tensors
+from support.attentions import BF16_SIZES, SIZES, Sizes, attended, check_bf16_dot2, tensors
 from support.networks import NATIVE, TARGETS, assert_close, isa_of, run_kernel
 from tvm_ios.backend.cpu.isa.bfloat16 import exact, nearest
 from tvm_ios.backend.cpu.kernels.attention.attention import attention_kernel, pack_bias
@@ -37,21 +37,21 @@ def test_attention(sizes: Sizes, target: tvm.target.Target) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("sizes", PAIRS.values(), ids=PAIRS)
-def test_pairs(sizes: Sizes, target: tvm.target.Target) -> None:
+@pytest.mark.parametrize("sizes", BF16_SIZES.values(), ids=BF16_SIZES)
+def test_bf16_dot2(sizes: Sizes, target: tvm.target.Target) -> None:
     core, _ = isa_of(target)
-    check_pairs(sizes, target, replace(core, pair_products=None), result=False)
+    check_bf16_dot2(sizes, target, replace(core, bf16_dot2=None), result=False)
 
 
-@pytest.mark.parametrize("sizes", PAIRS.values(), ids=PAIRS)
-def test_pairs_by_instructions(sizes: Sizes) -> None:
+@pytest.mark.parametrize("sizes", BF16_SIZES.values(), ids=BF16_SIZES)
+def test_bf16_dot2_by_instructions(sizes: Sizes) -> None:
     core, _ = isa_of(NATIVE)
-    if core.pair_products is None:
+    if core.bf16_dot2 is None:
         pytest.skip("this machine does not run bfloat16")
-    check_pairs(sizes, NATIVE, core, result=True)
+    check_bf16_dot2(sizes, NATIVE, core, result=True)
 
 
-def test_scores_of_pairs_are_exact() -> None:
+def test_scores_of_bf16_dot2_are_exact() -> None:
     """Only exponentials are rounded: with one key that counts, the answer is its value."""
     target, sizes = resolve("llvm"), Sizes(1, 1, 3, 7, 4, 9)
     core, _ = isa_of(target)
@@ -59,7 +59,7 @@ def test_scores_of_pairs_are_exact() -> None:
     bias = np.full((1, 1, 1, 7), -np.inf, "float32")
     bias[..., 4] = 0.5
     attention = Attention(*sizes, scale=0.3, bias=Bias(1, 1, of_queries=False))
-    kernel = attention_kernel(attention, replace(core, pair_products=None), "pairs")
+    kernel = attention_kernel(attention, replace(core, bf16_dot2=None), "pairs")
     (output,) = run_kernel(kernel, [*map(nearest, (query, key, value)), bias], target)
     np.testing.assert_array_equal(output[0, :, 0], np.broadcast_to(value[0, 4, 0], (3, 9)))
 

@@ -15,17 +15,17 @@ from tvm_ios.backend.cpu.core import Core
 from tvm_ios.backend.cpu.isa.bfloat16 import Bfloat16, exact, nearest
 from tvm_ios.backend.cpu.kernels.conv.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
-from tvm_ios.backend.cpu.kernels.layout import Layout, pack_pairs
+from tvm_ios.backend.cpu.kernels.layout import Layout, pack_bf16_dot2
 from tvm_ios.backend.cpu.kernels.matmul.packing import pack_matrix
 from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import (
-    pack_pairs as pack_matrix_pairs,
+    pack_bf16_dot2 as pack_matrix_bf16_dot2,
 )
-from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import paired_matmul_kernel
+from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import reduced_precision_matmul_kernel
 from tvm_ios.backend.cpu.kernels.storage import with_storage
 from tvm_ios.lowering.product import Matmul
 from tvm_ios.ops.epilogue import Epilogue, Operand, Step
 
-MATRIX_CASES = {
+TILE_MATMUL_CASES = {
     "1x1": Case(kernel=(1, 1), padding=(0, 0, 0, 0)),
     "1x1 of a batch": Case(batch=2, channels=48, kernel=(1, 1), padding=(0, 0, 0, 0)),
     "3x3 of a batch": Case(batch=2, channels=33),
@@ -45,7 +45,7 @@ MATRIX_CASES = {
 
 
 def half_format(core: Core) -> Bfloat16:
-    return Bfloat16(core.pair_lanes)
+    return Bfloat16(core.bf16_dot2_lanes)
 
 
 def rounded(values: np.ndarray) -> np.ndarray:
@@ -70,7 +70,7 @@ def check_convolution(
     biases = [draw(1, k, 1, 1) for k in case.out_channels]
     inputs = [
         nearest(poisoned(layout, image) if layout == result else layout.pack(image)),
-        np.concatenate([pack_pairs(w, layout.block, core.lanes, case.groups) for w in weights]),
+        np.concatenate([pack_bf16_dot2(w, layout.block, core.lanes, case.groups) for w in weights]),
         np.concatenate([result.pack(b) for b in biases], axis=1),
     ]
     conv = Conv2d(case.batch, case.channels, *case.windows(), case.out_channels, case.groups, BIAS)
@@ -102,8 +102,8 @@ def check_product(
     a, b = rounded(draw(rows, depth)), rounded(draw(depth, columns))
     bias, residual = draw(columns), rounded(draw(rows, columns))
     product = Matmul(rows, depth, columns, Epilogue(STEPS, ("last", "full")))
-    packed = pack_matrix_pairs(pack_matrix(b, core.lanes))
-    kernel = paired_matmul_kernel(product, core)
+    packed = pack_matrix_bf16_dot2(pack_matrix(b, core.lanes))
+    kernel = reduced_precision_matmul_kernel(product, core)
     kernel = with_storage(kernel, {3: half_format(core)}, {})
     inputs = [nearest(a[None]), packed, bias, nearest(residual[None])]
     (output,) = run(kernel, inputs, target)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and products of quads of bytes, and tensors that hold values on a grid."""
+"""Convolutions and products of bytes (dot4), and tensors that hold values on a grid."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tvm_ios.backend.cpu.isa.int8 import Grid
 from tvm_ios.backend.cpu.kernels.conv.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv.image import IMAGE, byte_image_kernel
 from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
-from tvm_ios.backend.cpu.kernels.layout import Layout, blocks, pack_lowest, pack_quads
+from tvm_ios.backend.cpu.kernels.layout import Layout, blocks, pack_int8_dot4, pack_lowest
 from tvm_ios.backend.cpu.kernels.matmul.packing import pack_matrix
 from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import (
-    pack_quads as pack_matrix_quads,
+    pack_int8_dot4 as pack_matrix_int8_dot4,
 )
-from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import paired_matmul_kernel
+from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import reduced_precision_matmul_kernel
 from tvm_ios.backend.cpu.kernels.rows.strided import copy_kernel
 from tvm_ios.backend.cpu.kernels.storage import with_storage
 from tvm_ios.lowering.product import Matmul
@@ -63,7 +63,7 @@ def check(case: Case, target: tvm.target.Target, core: Core, block: int, low: in
     weights = [random.integers(-128, 128, (k, *shape), dtype="int8") for k in case.out_channels]
     inputs = [
         stored(image, block, random),
-        np.concatenate([pack_quads(w, block, core.lanes, case.groups) for w in weights]),
+        np.concatenate([pack_int8_dot4(w, block, core.lanes, case.groups) for w in weights]),
     ]
     if low:
         inputs.append(np.concatenate([pack_lowest(w, low, core.lanes) for w in weights]))
@@ -79,14 +79,14 @@ def check(case: Case, target: tvm.target.Target, core: Core, block: int, low: in
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_convolutions(case: Case, low: int, target: tvm.target.Target) -> None:
     core, layout = isa_of(target)
-    check(case, target, replace(core, quad_products=None), layout.block, low)
+    check(case, target, replace(core, int8_dot4=None), layout.block, low)
 
 
 @pytest.mark.parametrize("low", [0, 7])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_convolutions_by_instructions(case: Case, low: int) -> None:
     core, layout = isa_of(NATIVE)
-    if core.quad_products is None:
+    if core.int8_dot4 is None:
         pytest.skip(NO_INSTRUCTIONS)
     check(case, NATIVE, core, layout.block, low)
 
@@ -95,8 +95,8 @@ def check_product(rows: int, depth: int, columns: int, target: tvm.target.Target
     random = np.random.default_rng(0)
     left = random.integers(0, 256, (1, rows, depth), dtype="uint8")
     right = random.integers(-128, 128, (depth, columns), dtype="int8")
-    kernel = paired_matmul_kernel(Matmul(rows, depth, columns), core, "quads")
-    packed = pack_matrix_quads(pack_matrix(right, core.lanes))
+    kernel = reduced_precision_matmul_kernel(Matmul(rows, depth, columns), core, "quads")
+    packed = pack_matrix_int8_dot4(pack_matrix(right, core.lanes))
     (output,) = run_kernel(kernel, [left, packed], target)
     expected = left[0].astype("int64") @ right
     np.testing.assert_array_equal(output[0], expected.astype("float32"))
@@ -109,14 +109,14 @@ PRODUCTS = [(1, 512, 1000), (7, 36, 20), (3, 8, 16), (13, 64, 250), (2, 12, 5), 
 @pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS)
 def test_products(rows: int, depth: int, columns: int, target: tvm.target.Target) -> None:
     core, _ = isa_of(target)
-    check_product(rows, depth, columns, target, replace(core, quad_products=None))
+    check_product(rows, depth, columns, target, replace(core, int8_dot4=None))
 
 
 @pytest.mark.parametrize("l2_bytes", [1 << 14, 1 << 19])
 @pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS)
 def test_products_by_instructions(rows: int, depth: int, columns: int, l2_bytes: int) -> None:
     core, _ = isa_of(NATIVE)
-    if core.quad_products is None:
+    if core.int8_dot4 is None:
         pytest.skip(NO_INSTRUCTIONS)
     check_product(rows, depth, columns, NATIVE, replace(core, l2_bytes=l2_bytes))
 

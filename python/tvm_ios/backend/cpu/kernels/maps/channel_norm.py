@@ -27,6 +27,7 @@ from ..kernel import Kernel, Phase
 from ..layout import Layout, blocks
 from ..plane import PlaneTiles
 from ..rows.scan import fold
+from .norm import argument_loader, tensors
 
 Expr = Any
 
@@ -67,16 +68,12 @@ def channel_norm_kernel(norm: ChannelNorm, layout: Layout, core: Core) -> Kernel
         Its inputs are the feature map, gamma, beta and the epilogue's arguments.
     """
     emitter = _ChannelNormEmitter(norm, layout, core)
-    specs = {
-        "full": layout.spec((norm.batch, norm.channels, norm.pixels, 1)),
-        "channel": layout.spec((1, norm.channels, 1, 1)),
-    }
-    kinds = ("full", "channel", "channel", *norm.epilogue.arguments)
+    inputs, result = tensors(norm, layout)
     return Kernel(
         name="channel_norm",
         key=("channel_norm", norm, layout, core),
-        inputs=tuple(specs[kind] for kind in kinds),
-        outputs=(specs["full"],),
+        inputs=inputs,
+        outputs=(result,),
         phases=(Phase(norm.batch * emitter.num_tiles, emitter.emit),),
         plane=PlaneTiles(
             norm.batch,
@@ -171,11 +168,7 @@ class _ChannelNormEmitter:
 
         def pixel(number: Expr) -> None:
             place = (image, block, first + number, vector)
-
-            def argument(a: int) -> Expr:
-                channel = epilogue.arguments[a] == "channel"
-                return arguments[a][(0, block, 0, vector) if channel else place]
-
+            argument = argument_loader(epilogue, arguments, place)
             with tile_scope():
                 normal = (source[place] - means[number]) * scales[number]
                 value = apply_epilogue(epilogue, normal * factor + shift, argument, self.lanes)

@@ -28,6 +28,7 @@ from ...isa.storage import store
 from ..kernel import Kernel, Phase
 from ..layout import Layout, blocks
 from ..rows.scan import add_vectors
+from .norm import argument_loader, tensors
 
 Expr = Any
 
@@ -68,16 +69,12 @@ def group_norm_kernel(norm: GroupNorm, layout: Layout, core: Core) -> Kernel:
         Its inputs are the feature map, gamma, beta and the epilogue's arguments.
     """
     emitter = _GroupNormEmitter(norm, layout, core)
-    specs = {
-        "full": layout.spec((norm.batch, norm.channels, norm.pixels, 1)),
-        "channel": layout.spec((1, norm.channels, 1, 1)),
-    }
-    kinds = ("full", "channel", "channel", *norm.epilogue.arguments)
+    inputs, result = tensors(norm, layout)
     return Kernel(
         name="group_norm",
         key=("group_norm", norm, layout, core),
-        inputs=tuple(specs[kind] for kind in kinds),
-        outputs=(specs["full"],),
+        inputs=inputs,
+        outputs=(result,),
         scratch=emitter.scratch(),
         phases=(
             Phase(emitter.num_tiles, emitter.measure),
@@ -166,11 +163,7 @@ class _GroupNormEmitter:
 
             def pixel(number: Expr) -> None:
                 place = (image, block, first + number, vector)
-
-                def load(a: int) -> Expr:
-                    channel = epilogue.arguments[a] == "channel"
-                    return arguments[a][(0, block, 0, vector) if channel else place]
-
+                load = argument_loader(epilogue, arguments, place)
                 with tile_scope():
                     value = (source[place] - mean) * scale + shift
                     store(result, apply_epilogue(epilogue, value, load, self.lanes), place)

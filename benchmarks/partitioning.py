@@ -2,7 +2,7 @@
 """What dividing single operators among workers by rows gains over dividing all by tiles.
 
 Networks run without a search, one operator after another. Each operator is divided as the model of
-byte ownership prefers, or all of them by tiles. Both are timed as whole compiled models in
+cache-to-cache traffic prefers, or all of them by tiles. Both are timed as whole compiled models in
 interleaved rounds.
 """
 

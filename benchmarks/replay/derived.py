@@ -8,7 +8,7 @@ them are those of no real machine, but of one with the same difficulties:
 - operators use several workers with different efficiency, and wait for their last tile;
 - a level of a stage ends with a barrier;
 - whole groups on one worker are efficient, but the most loaded worker decides;
-- row strips save memory traffic between operators, and compute some rows twice;
+- row strips save memory traffic between operators, and compute their halos twice;
 - operators that run at the same time disturb each other, each pair of kernels by an amount of its
   own, and each stage and work partitioning a little by one that follows from nothing else.
 

@@ -273,7 +273,7 @@ MUTANTS = (
         "self._next += size",
         "self._next += 0",
         (
-            "measure/test_cost.py::test_cold_weights_go_round_without_touching_each_other",
+            "measure/test_cost.py::test_places_of_the_ring_arena_do_not_overlap",
             "measure/test_cost.py::test_cold_weights_hold_more_than_the_network_has",
         ),
     ),

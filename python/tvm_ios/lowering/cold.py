@@ -3,8 +3,9 @@
 
 A stage that is run again and again finds its weights in the nearest cache. In the network, all
 other weights are read in between. A measured run therefore reads its weights from a place of its
-own in an arena as large as all weights of the network together, and the next run from the next
-place: what was read a round ago has been evicted from where the network would have evicted it.
+own in a ring arena, which is as large as all weights of the network together, and the next run from
+the next place: what was read a round ago has been evicted from where the network would have evicted
+it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Place:
 
 
 class ColdWeights:
-    """An arena that hands out places one after another, round and round.
+    """A ring arena: it hands out places one after another, and after the last the first again.
 
     Parameters
     ----------

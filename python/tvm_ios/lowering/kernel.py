@@ -63,7 +63,7 @@ class Kernel(ABC):
 
     @property
     def alternatives(self) -> tuple[Hashable, ...]:
-        """The keys of kernels that may compute the same beside other operators."""
+        """The keys of kernels that may compute the same in horizontal fusion."""
         return ()
 
 

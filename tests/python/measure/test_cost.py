@@ -92,7 +92,7 @@ def _bytes(cold: ColdWeights, spec: TensorSpec) -> tuple[int, range]:
     return place.memory, range(place.offset, place.offset + spec.num_bytes)
 
 
-def test_cold_weights_go_round_without_touching_each_other() -> None:
+def test_places_of_the_ring_arena_do_not_overlap() -> None:
     specs = [TensorSpec((3, 5)), TensorSpec((4, 4)), TensorSpec((7,))]
     cold, sizes = _cold(specs)
     first = [_bytes(cold, spec) for spec in specs]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels made of other kernels: on tensors of other shapes, and side by side."""
+"""Kernels made of other kernels: on tensors of other shapes, and by horizontal fusion."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def with_shapes(
     return replace(result, phases=tuple(replace(p, emit=viewed(p.emit)) for p in kernel.phases))
 
 
-def beside(kernels: Sequence[Kernel]) -> Kernel:
-    """Return one kernel for several one-phase kernels that read the same tensors.
+def fused_horizontally(kernels: Sequence[Kernel]) -> Kernel:
+    """Fuse several one-phase kernels that read the same tensors horizontally, into one kernel.
 
     It has the outputs of all of them.
     """

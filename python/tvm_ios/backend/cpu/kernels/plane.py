@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planes: how a kernel's tiles cover its result, and which part of its input's plane they read.
 
-Kernels that describe their plane can be computed depth-first, by row strips: each strip of the
+Kernels that describe their plane can be computed by fused tiling, by row strips: each strip of the
 result's rows runs through all kernels of a chain before the next strip begins. The values that pass
 between the kernels are then still in the core's cache.
 """

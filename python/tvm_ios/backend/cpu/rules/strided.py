@@ -12,7 +12,7 @@ from ....graph.rearrange import Rearrangement
 from ....lowering.no_rule import NoRule, shape_of
 from ....ops.window import Window
 from ....relax_ir.expressions import is_float32
-from ..kernels.compose import beside, with_shapes
+from ..kernels.compose import fused_horizontally, with_shapes
 from ..kernels.convert import unblock_kernel
 from ..kernels.layout import PLAIN
 from ..kernels.maps.planes import Planes, planes_kernel
@@ -95,7 +95,7 @@ def split(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     for value in op.outputs:
         part = Rearrangement.of(shape).part(axis, *bounds[index[value]])
         kernels.append(strided_kernel(StridedMap(part.stored, part.strides), config.core))
-    return row_major(beside(kernels), (binder.plain(source),), op)
+    return row_major(fused_horizontally(kernels), (binder.plain(source),), op)
 
 
 def movement_of(op: Operator) -> Rearrangement:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that are predicted to be faster as one stage by row strips, without being measured.
+"""Operators that are predicted to be faster fused by row strips, without being measured.
+
+Row strips are fused tiling with halo recomputation, see :mod:`.strips`.
 
 A pooling does little with what it reads. If the feature map of the convolution before it does not
 fit into the caches, reading it takes longer than computing the pooling. By row strips the pooling

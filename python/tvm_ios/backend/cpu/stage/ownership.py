@@ -5,7 +5,8 @@ The tiles of a convolution are divided by output channels: each worker then read
 the weights, but the whole input, most of which other workers have in their caches. If the workers
 divide the rows instead, each reads the rows that it wrote before, but all of the weights. Which is
 cheaper depends on the sizes, and on how the operators that produce the inputs are divided. A model
-of the bytes that change their owner compares the two for the whole network.
+of the cache-to-cache traffic, the bytes that a worker reads and another one wrote, compares the two
+for the whole network.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class _Read:
 
 @dataclass(frozen=True)
 class Traffic:
-    """The predicted cost of each division, in vector multiply-adds of a worker.
+    """The cache-to-cache traffic of each division: its cost in vector multiply-adds of a worker.
 
     Attributes
     ----------

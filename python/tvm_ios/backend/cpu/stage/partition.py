@@ -9,8 +9,9 @@ uses:
   same work.
 - ``groups``: each group runs on one worker. Its intermediates stay in that core's cache, and no
   barrier is needed. Groups are packed longest first onto the least loaded worker.
-- ``strips``: each worker computes some rows of every group's results, depth-first by row strips;
-  see :mod:`.strips`. For a single operator, :mod:`.ownership` predicts whether this pays.
+- ``strips``: each worker computes some rows of every group's results, by fused tiling with halo
+  recomputation; see :mod:`.strips`. For a single operator, :mod:`.ownership` predicts whether this
+  pays.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def _whole(num_tiles: int, owner: int, workers: int) -> tuple[int, ...]:
 
 
 def _check(plan: StagePlan, calls: Sequence[PlannedCall]) -> None:
-    """Check that every tile of every phase is computed, once unless row strips overlap."""
+    """Check that every tile of every phase is computed, once but for halos of row strips."""
     seen = set()
     for level in plan.levels:
         for share in level:

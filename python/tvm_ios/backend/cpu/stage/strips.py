@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Depth-first execution of a stage by row strips, which keeps intermediates in the cache.
+"""Fused tiling with halo recomputation: a stage by row strips, with intermediates in the cache.
 
-A row strip is a range of rows of a group's results. A worker computes a strip through all kernels
-of the group before it begins the next one. Strips are as high as the core's cache allows, and no
-worker waits for another. If a kernel's window reaches beyond its strip, two strips need the same
-rows. These rows are computed with the first of the two strips. If two workers compute the strips,
-both compute the rows and write the same values.
+A row strip is a tile of the fused kernels: a range of rows of a group's results. A worker computes
+a strip depth-first, through all kernels of the group, before it begins the next one. Strips are as
+high as the core's cache allows, and no worker waits for another. If a kernel's window reaches
+beyond its strip, two strips need the same rows, the halo. The halo is computed with the first of
+the two strips. If two workers compute the strips, both compute the halo (one recomputes it) and
+write the same values.
 
 The idea of fewer and larger kernels, chosen so that the data between them fits into the cache, is
 GraphTurbo's (Zhao et al., *Effectively Scheduling Computational Graphs of Deep Neural Networks
@@ -83,7 +84,7 @@ class _Group:
 
         Such a value must cover the plane that its readers' windows move over. Readers then read the
         same plane at their own pixels, too. In a group of one operator no value passes. Strips of
-        what is read in the group may overlap, so that its tiles must be repeatable.
+        what is read in the group may overlap in their halos, so that its tiles must be repeatable.
         """
         members = [i for i, c in enumerate(calls) if c.group == group and c.kernel.phases]
         planes = {i: p for i in members if (p := calls[i].kernel.plane) is not None}

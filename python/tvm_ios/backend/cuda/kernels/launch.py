@@ -99,7 +99,7 @@ def launch_of(kernel: CudaKernel, target: tvm.target.Target) -> Launch:
     Raises
     ------
     NotFusible
-        If the kernel has no or several launches, or its threads cannot run beside others.
+        If the kernel has no or several launches, or its threads cannot be fused with others.
     """
     if not kernel.fusible:
         raise NotFusible(f"kernel {kernel.name} calls a library")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels put side by side in one launch."""
+"""Horizontal fusion: kernels in one launch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise operations on tensors that are read with strides, and kernels side by side."""
+"""Elementwise operations on tensors that are read with strides, and horizontal fusion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.networks import NATIVE, TARGETS, isa_of, run_kernel
-from tvm_ios.backend.cpu.kernels.compose import beside, with_shapes
+from tvm_ios.backend.cpu.kernels.compose import fused_horizontally, with_shapes
 from tvm_ios.backend.cpu.kernels.rows.strided import StridedMap, strided_kernel
 from tvm_ios.graph.rearrange import Rearrangement
 from tvm_ios.ops.epilogue import Epilogue, Operand, Step
@@ -84,12 +84,14 @@ def test_programs_with_broadcast_arguments(shapes, target: tvm.target.Target) ->
     np.testing.assert_allclose(output.reshape(x.shape), x * y + x, rtol=1e-6, atol=1e-6)
 
 
-def test_kernels_side_by_side() -> None:
+def test_horizontal_fusion() -> None:
     """The parts of a split, of different sizes, in the shapes that the network gives them."""
     memory, core = random_array(6, 700), isa_of(NATIVE)[0]
     whole, bounds = Rearrangement.of(memory.shape), [(0, 300), (300, 301), (301, 700)]
     parts = [whole.part(1, *bound) for bound in bounds]
-    kernel = beside([strided_kernel(StridedMap(p.stored, p.strides), core) for p in parts])
+    kernel = fused_horizontally(
+        [strided_kernel(StridedMap(p.stored, p.strides), core) for p in parts]
+    )
     kernel = with_shapes(kernel, [memory.shape], [(1, *part.shape) for part in parts])
     outputs = run_kernel(kernel, [memory], NATIVE)
     for output, (begin, end) in zip(outputs, bounds, strict=True):

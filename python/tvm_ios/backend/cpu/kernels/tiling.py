@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register tiles, chosen by a small analytic model."""
+"""Register tiles of microkernels, chosen by a small analytic model.
+
+A microkernel computes a tile of MR x NR results, which are in registers while it adds up their
+products. MR counts columns of a feature map or rows of a matrix, NR output channels or columns of a
+matrix; here NR is in vectors. The names are those of XNNPACK, where KC is the depth of a block of
+the reduction.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +21,10 @@ from .taps import tap_groups
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """A tile of ``columns`` x ``blocks`` accumulators, each one vector."""
+    """The tile of a microkernel: ``mr`` x ``nr`` accumulators, each one vector."""
 
-    columns: int
-    blocks: int
+    mr: int
+    nr: int
 
 
 _ONE_TAP = Window(1, 1, 1)
@@ -70,12 +76,12 @@ def choose_tile(
     window = replace(window, kernel=len(tap_groups(core, window)[0]))
 
     def cost(tile: RegisterTile) -> tuple[float, int]:
-        load, transfer = _fetch(core, tile.blocks * block_bytes)
+        load, transfer = _fetch(core, tile.nr * block_bytes)
         time = step_time(tile, columns, blocks, load, transfer=transfer, window=window)
-        return time * _unevenness(blocks, tile.blocks), -tile.columns
+        return time * _unevenness(blocks, tile.nr), -tile.mr
 
     tiles = register_tiles(core, columns, blocks, window.kernel, _INPUTS)
-    return min((t for t in tiles if not (equal and blocks % t.blocks)), key=cost)
+    return min((t for t in tiles if not (equal and blocks % t.nr)), key=cost)
 
 
 def tile_matmul_register_tile(
@@ -157,7 +163,7 @@ def step_time(
     Parameters
     ----------
     tile : RegisterTile
-        The tile: ``w`` columns, ``b`` blocks.
+        The tile: ``w`` columns (MR), ``b`` blocks (NR).
     columns, blocks : int
         Extent of the output, in columns and in vectors of output channels.
     weight_load : float
@@ -173,8 +179,8 @@ def step_time(
         Time in units of one vector multiply-add.
     """
     total, taps = 0.0, window.kernel
-    channel_parts = _split(blocks, tile.blocks)
-    for w, w_count in _split(columns, tile.columns):
+    channel_parts = _split(blocks, tile.nr)
+    for w, w_count in _split(columns, tile.mr):
         inputs = _inputs(w, taps, window.stride, window.dilation)
         for b, b_count in channel_parts:
             weights = taps * b

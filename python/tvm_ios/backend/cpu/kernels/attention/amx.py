@@ -50,12 +50,12 @@ class AmxStrip(Strip):
         full, rest = divmod(a.keys, self.block)
         for count in {self.block if full else rest, rest or self.block}:
             tile = self._key_tile(count)
-            for height in _sizes(count, tile.columns):
+            for height in _sizes(count, tile.mr):
                 yield self._score_step(height)
         whole, last = divmod(a.columns, self.lanes)
         tile = self._value_tile(whole)
-        numbers = set(_sizes(whole, tile.blocks)) | ({1} if last else set())
-        for height in _sizes(self.rows, tile.columns):
+        numbers = set(_sizes(whole, tile.nr)) | ({1} if last else set())
+        for height in _sizes(self.rows, tile.mr):
             yield from (Step(split(height), number, PAIRS) for number in numbers)
 
     def _score_step(self, height: int) -> Step:

@@ -234,7 +234,7 @@ class Strip:
     def _keys(self, begin: Expr, count: int) -> None:
         """Emit a block of keys: scores, exponentials, and the product with values."""
         tile = self._key_tile(count)
-        self._tiles(count, tile.columns, lambda key, height: self._score(begin, key, height))
+        self._tiles(count, tile.mr, lambda key, height: self._score(begin, key, height))
         self._each_vector(lambda at: self._rescale(count, at))
         self._weigh_all(count)
         a = self.attention
@@ -244,15 +244,15 @@ class Strip:
         def columns(first: Expr, number: int, width: int) -> None:
             self._tiles(
                 self.rows,
-                tile.columns,
+                tile.mr,
                 lambda row, height: self._add(begin, count, row, height, first, number, width),
             )
 
-        chunks, over = divmod(full, tile.blocks)
+        chunks, over = divmod(full, tile.nr)
         if chunks:
-            loop(chunks, lambda i: columns(i * tile.blocks * self.lanes, tile.blocks, self.lanes))
+            loop(chunks, lambda i: columns(i * tile.nr * self.lanes, tile.nr, self.lanes))
         if over:
-            columns(chunks * tile.blocks * self.lanes, over, self.lanes)
+            columns(chunks * tile.nr * self.lanes, over, self.lanes)
         if rest:
             columns(full * self.lanes, 1, rest)
 

@@ -40,7 +40,7 @@ class AmxTile(MatrixTile):
 
     @staticmethod
     def sources(conv: ConvShape) -> frozenset[str]:
-        width, most = conv.tile.columns, conv.tile.blocks
+        width, most = conv.tile.mr, conv.tile.nr
         widths = {width, conv.columns.out % width} - {0}
         counts = {most, sum(conv.result_blocks) % most} - {0}
         steps = (Step(split(w), b, conv.in_block) for w in widths for b in counts)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Register-tiled direct convolution.
 
-A register tile holds ``w`` output columns x ``b`` blocks of output channels. Each step of the
-reduction (input channel, row of taps) loads the weights of the row's taps for all blocks, then one
-input value after another. Each input is broadcast and multiplied by the weights of every tap
+A register tile holds ``w`` output columns (MR) x ``b`` blocks of output channels (NR). Each step of
+the reduction (input channel, row of taps) loads the weights of the row's taps for all blocks, then
+one input value after another. Each input is broadcast and multiplied by the weights of every tap
 through which some column reads it. An input is thus loaded once per row, so its layout (blocked or
 row-major) matters little. Padding is never materialised: rows in the padding are skipped, and the
 code of the tiles at the edges leaves out the columns in the padding.
@@ -126,12 +126,12 @@ class ConvEmitter(ConvShape):
             blocks=(*map(self._first_block, range(self.chunks)), sum(self.result_blocks)),
         )
         if self.flat:
-            return reads(self.plane_tiles, self.tile.columns, pixels)
+            return reads(self.plane_tiles, self.tile.mr, pixels)
         return reads(conv.rows.out, conv.columns.out, pixels, conv.rows, conv.columns.size)
 
     def _first_block(self, chunk: int) -> int:
         """Return the first block of a chunk; see :meth:`_emit_chunk`."""
-        step = self.tile.blocks
+        step = self.tile.nr
         full, rest = divmod(sum(self.result_blocks), step)
         return chunk * step - (step - rest if rest and chunk > full // 2 else 0)
 
@@ -200,7 +200,7 @@ class ConvEmitter(ConvShape):
         Workers divide the tiles evenly by number. With the narrower chunk in the middle, the work
         is divided evenly, too.
         """
-        step = self.tile.blocks
+        step = self.tile.nr
         full, rest = divmod(sum(self.result_blocks), step)
         if not rest:
             body(chunk * step, step)
@@ -229,7 +229,7 @@ class ConvEmitter(ConvShape):
         others : sequence of Window
             Windows of further inputs that are read by the same tiles.
         """
-        width = self.tile.columns
+        width = self.tile.mr
         if not self.flat:
             column_tiles(self.columns, width, emit, others)
             return

@@ -104,8 +104,8 @@ class ConvShape:
         self.tile = tile or self._choose_tile(core)
         self.taps = tap_groups(core, self.columns)
         self.far_weights = 4 * math.prod(self.weights_shape) > core.l1_bytes
-        self.chunks = blocks(sum(self.result_blocks), self.tile.blocks)
-        per_plane = blocks(self.columns.out, self.tile.columns) if self.flat else self.rows.out
+        self.chunks = blocks(sum(self.result_blocks), self.tile.nr)
+        per_plane = blocks(self.columns.out, self.tile.mr) if self.flat else self.rows.out
         self.plane_tiles = per_plane
         self.num_tiles = conv.batch * self.chunks * per_plane
 

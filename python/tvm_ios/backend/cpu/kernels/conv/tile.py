@@ -42,7 +42,7 @@ class ConvBuffers:
 
 @dataclass(frozen=True)
 class ConvTile:
-    """One register tile: ``b`` blocks from ``block``, columns of output row ``row``.
+    """The microkernel of a register tile: ``b`` blocks from ``block``, columns of row ``row``.
 
     While it is computed, it prefetches the weights of the chunk that begins with block
     ``next_block``, or after the last chunk those that begin at element ``prefetch_target``, if it
@@ -141,14 +141,14 @@ class ConvTile:
         """Return this tile's share of the next chunk's weights, None if there is no gain."""
         conv, lanes = self.conv, self.conv.lanes
         steps = blocks(conv.steps, conv.in_block) * conv.rows.kernel
-        per_row = blocks(conv.columns.out, conv.tile.columns)
+        per_row = blocks(conv.columns.out, conv.tile.mr)
         num_tiles = conv.rows.out * per_row
         block = math.prod(conv.weights_shape[1:-1])
         last = self.prefetch_target is None and conv.chunks == 1
         if last or num_tiles == 1 or not conv.far_weights:
             return None
-        share = blocks(conv.tile.blocks * block, num_tiles * steps)
-        tile = self.row * per_row + first // conv.tile.columns
+        share = blocks(conv.tile.nr * block, num_tiles * steps)
+        tile = self.row * per_row + first // conv.tile.mr
         begin = self.next_block * (block * lanes)
         if self.prefetch_target is not None:
             begin = T.Select(self.next_block == self.block, self.prefetch_target, begin)

@@ -23,9 +23,9 @@ class AmxTile(MatmulTile):
 
     @staticmethod
     def sources(shape: MatmulShape) -> frozenset[str]:
-        height = shape.tile.columns
+        height = shape.tile.mr
         heights = {height, shape.matmul.rows % height} - {0}
-        counts = {shape.tile.blocks, shape.rest_blocks, 1} - {0}
+        counts = {shape.tile.nr, shape.rest_blocks, 1} - {0}
         steps = (Step(split(h), b, shape.tile_matmul_pairs) for h in heights for b in counts)
         return frozenset().union(*(step.sources for step in steps))
 

@@ -8,8 +8,8 @@ more pages than the TLB holds. Such a matrix is packed in a phase of its own.
 
 Where the left side and a chunk of weights do not fit into L2 together, the left side comes from
 memory for every chunk. With few rows the weights come from there nearly as often, and together they
-take more time than the multiplications. The depth is then divided into *k-blocks* whose parts fit.
-The sums of a k-block are kept in the result until the next k-block adds to them.
+take more time than the multiplications. The depth is then divided into *k-blocks* of KC whose parts
+fit. The sums of a k-block are kept in the result until the next k-block adds to them.
 """
 
 from __future__ import annotations
@@ -107,11 +107,9 @@ class _MatmulEmitter(MatmulShape):
     def _first_block(self, chunk: int) -> int:
         """Return the first block of columns of a chunk."""
         if chunk < self.full_chunks:
-            return chunk * self.tile.blocks
+            return chunk * self.tile.nr
         rest = self.full_chunks + (self.rest_blocks > 0)
-        return (
-            self.full_chunks * self.tile.blocks if chunk < rest else sum(self.full) + chunk - rest
-        )
+        return self.full_chunks * self.tile.nr if chunk < rest else sum(self.full) + chunk - rest
 
     def plane(self) -> PlaneTiles | None:
         """Return how the tiles cover the result: a row of the left side is a pixel.
@@ -124,7 +122,7 @@ class _MatmulEmitter(MatmulShape):
         return PlaneTiles(
             self.chunks,
             self.row_tiles,
-            self.tile.columns,
+            self.tile.mr,
             m.rows,
             mixes=True,
             matrix=True,
@@ -151,7 +149,7 @@ class _MatmulEmitter(MatmulShape):
         k_block: Expr,
         prefetch_target: Expr | None,
     ) -> None:
-        step, lanes = self.tile.blocks, self.lanes
+        step, lanes = self.tile.nr, self.lanes
         rest = self.full_chunks * step
         with T.serial(begin, begin + extent) as t:
             place, chunk = bind(t % self.row_tiles), bind(t // self.row_tiles % self.chunks)
@@ -160,8 +158,8 @@ class _MatmulEmitter(MatmulShape):
             rows = self.tile_type(self, buffers, matrix, place, more, k_block, prefetch_target)
 
             def columns(columns: Columns) -> None:
-                full, last = divmod(self.matmul.rows, self.tile.columns)
-                height = self.tile.columns
+                full, last = divmod(self.matmul.rows, self.tile.mr)
+                height = self.tile.mr
                 select(
                     place,
                     [

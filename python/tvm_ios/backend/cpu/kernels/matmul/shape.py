@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How register tiles cover a matrix product."""
+"""How the register tiles of a microkernel, MR x NR, cover a matrix product."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class MatmulShape:
         self.tile_matmul_pairs = self._count_tile_matmul_pairs(core)
         self.tile_matmul = core.tile_matmul if self.tile_matmul_pairs else None
         self.tile = self._choose_tile(core)
-        self.full_chunks, self.rest_blocks = divmod(sum(self.full), self.tile.blocks)
+        self.full_chunks, self.rest_blocks = divmod(sum(self.full), self.tile.nr)
         self.chunks = self.full_chunks + (self.rest_blocks > 0) + len(self.tails)
-        self.row_tiles = blocks(matmul.rows, self.tile.columns)
+        self.row_tiles = blocks(matmul.rows, self.tile.mr)
         self.num_tiles = matmul.batch * self.chunks * self.row_tiles
         self.num_k_blocks = self._count_k_blocks(core)
         self.kc = matmul.depth // self.num_k_blocks
@@ -71,8 +71,8 @@ class MatmulShape:
         return choose_tile(core, self.matmul.rows, count, block_bytes=block_bytes)
 
     def _count_k_blocks(self, core: Core) -> int:
-        """Return how many k-blocks the depth is divided into; they are equal, and whole vectors."""
-        m, chunk = self.matmul, self.tile.blocks * core.lanes
+        """Return how many k-blocks the depth is divided into; KC of each is whole vectors."""
+        m, chunk = self.matmul, self.tile.nr * core.lanes
         read = 4 * m.depth * (m.rows + 2 * chunk)  # one chunk is multiplied, one is prefetched
         fits = read <= core.l2_bytes * _DEPTH_SHARE
         # Results of others may be stored in reduced precision, and sums of bytes are no results.

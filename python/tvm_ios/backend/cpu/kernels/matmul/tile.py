@@ -36,7 +36,7 @@ class Columns:
 
 
 class MatmulTile:
-    """The register tile of one matrix: its reads and its stores.
+    """The microkernel of one matrix: the reads and the stores of a register tile.
 
     ``more`` is 1 if the caller continues with the next chunk, else 0. While the group ``place`` of
     rows is computed, its share of that chunk's weights is prefetched. Of the depth, k-block

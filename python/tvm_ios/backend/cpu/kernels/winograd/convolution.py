@@ -69,7 +69,7 @@ def pack_winograd(
     if folds(conv):
         return pack_winograd(fold_weights(weights, conv), folded(conv), tiling, lanes)
     down, across = transforms(conv, tiling.outputs)
-    matrix, chunk = np.kron(across.filter, down.filter), tiling.registers.blocks
+    matrix, chunk = np.kron(across.filter, down.filter), tiling.registers.nr
     k, c = weights.shape[:2]
     padded = np.zeros((blocks(k, lanes) * lanes, c, *weights.shape[2:]), weights.dtype)
     padded[:k] = weights

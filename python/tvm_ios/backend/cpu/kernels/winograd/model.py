@@ -241,23 +241,19 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
 
     def ways(registers: RegisterTile) -> Iterator[WinogradTiling]:
         """Yield the tilings with a register tile whose kept values fit into the stack."""
-        strips, vector = blocks(tiles, registers.columns), 4 * core.lanes * points
+        strips, vector = blocks(tiles, registers.mr), 4 * core.lanes * points
         if whole:
             yield WinogradTiling(outputs, registers, fused=False)
-        if (
-            whole
-            and 1 < strips <= _MOST_STRIPS
-            and vector * tiles * registers.blocks <= _KEPT_BYTES
-        ):
+        if whole and 1 < strips <= _MOST_STRIPS and vector * tiles * registers.nr <= _KEPT_BYTES:
             yield WinogradTiling(outputs, registers, fused=False, group=strips)
-        if vector * in_blocks * registers.columns <= _KEPT_BYTES:
+        if vector * in_blocks * registers.mr <= _KEPT_BYTES:
             yield WinogradTiling(outputs, registers, fused=True)
 
     return [
         tiling
         for registers in register_tiles(core, tiles, out_blocks)
-        if registers.columns == blocks(tiles, blocks(tiles, registers.columns))
-        and (registers.blocks > 1 or out_blocks == 1)
+        if registers.mr == blocks(tiles, blocks(tiles, registers.mr))
+        and (registers.nr > 1 or out_blocks == 1)
         for tiling in ways(registers)
     ]
 
@@ -306,21 +302,21 @@ def winograd_times(
     points, tiles, tile = _count_points(conv, tiling.outputs), runs * run, tiling.registers
     in_blocks, out_blocks = (blocks(c, core.lanes) for c in (conv.channels, conv.out_channels[0]))
     weights, transformed = points * conv.channels * out_blocks, points * tiles * in_blocks
-    strips = runs * blocks(run, tile.columns)
+    strips = runs * blocks(run, tile.mr)
     # A strip reads all weights if fused, else those of a chunk, or of a point of it, while the next
     # are prefetched.
     together = 1 if tiling.group > 1 else points
-    again = weights if tiling.fused else 2 * together * conv.channels * tile.blocks
+    again = weights if tiling.fused else 2 * together * conv.channels * tile.nr
     streamed = strips > 1 and _exceeds_cache(again, core)
     load, transfer = (_FAR_WEIGHT_LOAD, balance.far) if streamed else (_WEIGHT_LOAD, 1.0)
-    kept = 4 * points * core.lanes * tiling.group * tile.columns * tile.blocks
+    kept = 4 * points * core.lanes * tiling.group * tile.mr * tile.nr
     near = kept <= core.l1_bytes
     clear_and_store = (2.0 if near else 4.0) * tiles * out_blocks
-    overhead = _PRODUCT_OVERHEAD * strips * blocks(out_blocks, tile.blocks)
+    overhead = _PRODUCT_OVERHEAD * strips * blocks(out_blocks, tile.nr)
     step = runs * step_time(tile, run, out_blocks, load, transfer=transfer)
     compute = points * (conv.channels * step + clear_and_store + overhead)
     fetch = balance.memory * weights
-    chunk = points * conv.channels * tile.blocks
+    chunk = points * conv.channels * tile.nr
     # They come in time for the next point, or for the next chunk if L2 holds most of both. Two
     # workers that do nothing but wait for memory have less of its bandwidth.
     in_time = tiling.group > 1 or not _exceeds_cache(chunk + chunk // 2, core)
@@ -359,13 +355,13 @@ def _time_of_all(
 ) -> float:
     """Predict the time of all workers together, including idle time."""
     total = winograd_times(conv, tiling, core, balance).total
-    (runs, run), strip = _runs(conv, tiling.outputs), tiling.registers.columns
+    (runs, run), strip = _runs(conv, tiling.outputs), tiling.registers.mr
     if folds(conv):
         return total * blocks(runs, workers) * workers / runs
     tiles, strips = run, blocks(run, strip)
     if tiling.fused:
         return total * min(blocks(strips, workers) * strip, tiles) * workers / tiles
-    chunks = blocks(blocks(conv.out_channels[0], core.lanes), tiling.registers.blocks)
+    chunks = blocks(blocks(conv.out_channels[0], core.lanes), tiling.registers.nr)
     units = blocks(strips, tiling.group) * chunks
     return total * blocks(units, workers) * workers / units + _BARRIER * workers
 

@@ -16,7 +16,7 @@ class WinogradShape:
     def __init__(self, conv: Conv2d, tiling: WinogradTiling, core: Core) -> None:
         self.conv, self.tiling, self.core, self.lanes = conv, tiling, core, core.lanes
         self.tiles = Tiles(conv, tiling.outputs, core.lanes)
-        self.strip, self.chunk = tiling.registers.columns, tiling.registers.blocks
+        self.strip, self.chunk = tiling.registers.mr, tiling.registers.nr
         assert self.strip <= self.tiles.count, "every strip but the last is full"
         self.strips = blocks(self.tiles.count, self.strip)
         self.groups = blocks(self.strips, tiling.group)

@@ -160,18 +160,18 @@ def test_tiles_fit_the_registers_and_what_they_cover(
     core: Core, columns: int, blocks: int, window: Window, block_bytes: int, equal: bool
 ) -> None:
     tile = choose_tile(core, columns, blocks, window=window, block_bytes=block_bytes, equal=equal)
-    assert 1 <= tile.columns <= columns
-    assert 1 <= tile.blocks <= blocks
-    assert not equal or blocks % tile.blocks == 0
+    assert 1 <= tile.mr <= columns
+    assert 1 <= tile.nr <= blocks
+    assert not equal or blocks % tile.nr == 0
     groups = tap_groups(core, window)
     assert [tap for group in groups for tap in group] == [*range(window.kernel)]
-    weights = tile.blocks * len(groups[0])
-    assert tile.columns * tile.blocks + weights < core.registers
+    weights = tile.nr * len(groups[0])
+    assert tile.mr * tile.nr + weights < core.registers
 
 
 def test_the_weights_of_a_tile_stay_in_the_second_cache() -> None:
     core = Core(16, 32, l1_bytes=32 << 10, l2_bytes=1 << 20)
     near, far = (choose_tile(core, 196, 64, block_bytes=size) for size in (1 << 10, 1 << 19))
-    assert far.blocks << 19 <= core.l2_bytes
-    assert far.blocks < near.blocks
-    assert far.columns > near.columns
+    assert far.nr << 19 <= core.l2_bytes
+    assert far.nr < near.nr
+    assert far.mr > near.mr

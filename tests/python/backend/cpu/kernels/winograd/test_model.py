@@ -101,7 +101,7 @@ def test_a_choice_fits_the_core_and_can_be_divided(core: Core, workers: int) -> 
     for shape in ((64, 56, 64), (128, 28, 128), (64, 13, 256)):
         tiling = choose_winograd(square(*shape), core, workers)
         assert tiling == choose_winograd(square(*shape), core, workers)
-        assert tiling.registers.columns * tiling.registers.blocks < core.registers
+        assert tiling.registers.mr * tiling.registers.nr < core.registers
         kernel = winograd_kernel(square(*shape), tiling, Layout(core.lanes), core)
         for phase in kernel.phases:
             busiest = -(-phase.num_tiles // workers)

@@ -11,7 +11,10 @@ _WAITS = "backend/cpu/code/test_waits.py"
 _TARGET = (
     "backend/cpu/code/test_prefetch_target.py::test_the_target_is_prefetched_after_the_last_chunk"
 )
-_NEXT_POINT = "backend/cpu/code/test_prefetch_target.py::test_a_group_prefetches_the_weights_of_the_next_point"
+_NEXT_POINT = (
+    "backend/cpu/code/test_prefetch_target.py"
+    "::test_a_group_prefetches_the_weights_of_the_next_point"
+)
 _PREFETCH = "backend/cpu/kernels/test_prefetch.py"
 _NEAR = f"{_PREFETCH}::test_weights_come_into_the_first_cache"
 _FOOTPRINT = "backend/cpu/kernels/test_footprint.py"

@@ -41,8 +41,8 @@ from support.rounded import (
     residual,
     transformer,
 )
-from tvm_ios import target as targets
 from tvm_ios import zoo
+from tvm_ios.backend.cpu import core
 from tvm_ios.backend.cpu.core import TYPICAL, check_runnable, core_of
 from tvm_ios.backend.cpu.rules import precision
 from tvm_ios.compiler.scheduler import Scheduler
@@ -270,7 +270,7 @@ def test_processors_without_the_instructions(monkeypatch: pytest.MonkeyPatch) ->
 def test_instructions_that_this_machine_lacks(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It multiplies as many numbers at a time, but neither bytes nor bfloat16."""
     here = tvm.target.Target({"kind": "llvm", "mcpu": "skylake-avx512"})
-    monkeypatch.setattr(targets, "resolve", lambda _target: here)
+    monkeypatch.setattr(core, "resolve", lambda _target: here)
     check_runnable(here)
     with pytest.raises(TargetError, match=f"This machine cannot run code for {cpu}"):
         check_runnable(tvm.target.Target({"kind": "llvm", "mcpu": cpu}))

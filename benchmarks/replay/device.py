@@ -14,8 +14,8 @@ from tvm_ios.lowering.implementation import Implementation
 from tvm_ios.lowering.kernel import Kernel
 from tvm_ios.lowering.replacements.find import Replacements
 from tvm_ios.lowering.stages import AnyStage, AnyStageBuilder, Stage, StageBuilder
+from tvm_ios.measure.protocol import TimedRuns
 from tvm_ios.measure.timing.speed import MachineSpeed
-from tvm_ios.measure.transport.protocol import TimedRuns
 from tvm_ios.schedule.timeline import Span
 
 from .machine import Machine

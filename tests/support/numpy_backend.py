@@ -26,10 +26,10 @@ from tvm_ios.lowering.implementation import Implementation, LoweredGraph
 from tvm_ios.lowering.kernel import Kernel
 from tvm_ios.lowering.stages import Stage, StageBuilder
 from tvm_ios.measure.cache import MeasurementCache
+from tvm_ios.measure.protocol import TimedRuns
 from tvm_ios.measure.timing.models import Timers, Variants
 from tvm_ios.measure.transport.locations import LocalRunner, Runner
 from tvm_ios.measure.transport.pool import LocalPool, RunnerPool
-from tvm_ios.measure.transport.protocol import TimedRuns
 from tvm_ios.ops.tensor import TensorSpec
 from tvm_ios.options import Options
 from tvm_ios.relax_ir.constants import constant_array

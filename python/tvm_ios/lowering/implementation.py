@@ -14,6 +14,7 @@ from tvm import relax
 from ..graph.operators import OperatorGraph
 from ..ops.tensor import TensorSpec
 from .kernel import K, K_co, Kernel
+from .value import Value
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Implementation(Generic[K_co]):
 
     operators: tuple[int, ...]
     kernel: K_co
-    inputs: tuple[relax.Var | np.ndarray, ...]
+    inputs: tuple[Value, ...]
     outputs: tuple[relax.Var, ...]
 
 
@@ -82,7 +83,7 @@ def moved_bytes(
     The tensor of a value in a slot may be the larger one; only the value is accessed.
     """
 
-    def num_bytes(value: relax.Var | np.ndarray, spec: TensorSpec) -> int:
+    def num_bytes(value: Value, spec: TensorSpec) -> int:
         if isinstance(value, np.ndarray) or value not in slots:
             return spec.num_bytes
         own = TensorSpec(tuple(map(int, value.ty.shape.values)), str(value.ty.dtype))

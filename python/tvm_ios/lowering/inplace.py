@@ -20,6 +20,7 @@ from tvm import relax
 
 from ..graph.operators import Operator
 from .implementation import Slot
+from .value import Value, identity
 
 Slots = Mapping[relax.Var, Slot]
 
@@ -118,3 +119,8 @@ def _place(concatenation: Concatenation, suits: Suits, slots: dict[relax.Var, Sl
         once = sum(other is part or other.same_as(part) for other in parts) == 1
         if once and part not in slots:
             slots[part] = Slot(result, offset)
+
+
+def holder(value: Value, slots: Slots) -> object:
+    """Return the identity of the value whose tensor holds a value."""
+    return identity(resolve(value, slots)[0] if isinstance(value, relax.Var) else value)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
@@ -14,11 +13,12 @@ from tvm import relax, tirx
 from ..graph.operators import Operator
 from ..relax_ir.constants import constant_array
 from .no_rule import NoRule
+from .value import Value
 
 _MAX_ELEMENTS = 2**31 - 1
 
 
-def tir_of(op: Operator) -> tuple[tirx.PrimFunc, tuple[relax.Var | np.ndarray, ...]]:
+def tir_of(op: Operator) -> tuple[tirx.PrimFunc, tuple[Value, ...]]:
     """Legalize the operator's bindings into one TIR function and what it reads.
 
     Its parameters are what it reads, in the order in which TVM's own fusion has them, and its
@@ -48,16 +48,16 @@ class _Isolated:
     """An operator as a function of what it reads: its inputs, and constants beside numbers."""
 
     function: relax.Function
-    values: tuple[relax.Var | np.ndarray, ...]
+    values: tuple[Value, ...]
 
 
 def _isolate(op: Operator) -> _Isolated:
     """Return the operator's bindings as a primitive function."""
-    values: list[relax.Var | np.ndarray] = []
+    values: list[Value] = []
     parameters: list[relax.Var] = []
     known: dict[relax.Var, relax.Var] = {}
 
-    def parameter(value: relax.Var | np.ndarray, ty: relax.Type) -> relax.Var:
+    def parameter(value: Value, ty: relax.Type) -> relax.Var:
         values.append(value)
         parameters.append(relax.Var(f"p{len(parameters)}", ty))
         return parameters[-1]

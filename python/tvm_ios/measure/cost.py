@@ -17,7 +17,7 @@ from ..support.errors import DeviceError
 from ..support.keys import Key
 from .cache import MeasurementCache, WorkloadKey, stage_workload
 from .measurer import Measurer
-from .timing.schedules import AGREES, WholeRuns
+from .schedules import AGREES, WholeRuns
 from .timing.speed import MachineSpeed
 from .timing.stages import fastest, relative_error
 from .transport.pool import AnyRunnerPool

@@ -12,11 +12,11 @@ from ..lowering.kernel import Kernel
 from ..lowering.stages import AnyStage, AnyStageBuilder
 from ..support.progress import progress
 from .cache import MeasurementCache, WorkloadKey, operator_workload, stage_workload
+from .protocol import AnyStageRunner
 from .timing.in_network_trial import InNetworkTrial, in_network_trials
 from .timing.speed import MachineSpeed
 from .timing.stages import Samples, StageTimer
 from .transport.pool import AnyRunnerPool
-from .transport.protocol import AnyStageRunner
 
 _logger = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from functools import cached_property
 from ..lowering.implementation import Implementation
 from ..lowering.kernel import Kernel
 from ..schedule.timeline import Timeline
+from .protocol import AnyStageRunner
 from .timing.stages import sensible
 from .transport.pool import AnyRunnerPool
-from .transport.protocol import AnyStageRunner
 
 Computed = tuple[int, ...]
 """The operators that a kernel computes."""

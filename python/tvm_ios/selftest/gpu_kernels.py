@@ -21,10 +21,11 @@ from ..backend.cuda.measure.runner import CudaStageRunner
 from ..backend.cuda.rules.config import CudaLoweredGraph, CudaLoweringConfig
 from ..backend.cuda.rules.implement import CudaNetwork, implement
 from ..backend.cuda.stage.program import StageProgram
-from ..backend.cuda.stage.stage import CudaStage, Value
+from ..backend.cuda.stage.stage import CudaStage
 from ..backend.cuda.target import device_for
 from ..graph.extract import extract
 from ..lowering.implementation import Implementation
+from ..lowering.value import Value
 from ..measure.transport.session import LocalSession
 from ..ops.tensor import TensorSpec
 from ..rewrite.prepare import prepare

@@ -26,8 +26,8 @@ from tvm_ios.graph.dag import Candidate
 from tvm_ios.graph.operators import OperatorGraph
 from tvm_ios.lowering.stages import AnyStage
 from tvm_ios.measure.cache import MeasurementCache, stage_workload
+from tvm_ios.measure.protocol import TimedRuns
 from tvm_ios.measure.timing.stages import sensible
-from tvm_ios.measure.transport.protocol import TimedRuns
 from tvm_ios.options import Options
 
 ALL = Options(measure_all=True)

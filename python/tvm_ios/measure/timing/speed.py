@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..transport.protocol import TimedRuns
+from ..protocol import TimedRuns
 
 _logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...lowering.implementation import Implementation
 from ...lowering.kernel import Kernel
 from ...lowering.stages import AnyStage, AnyStageBuilder
-from ..transport.protocol import AnyStageRunner
+from ..protocol import AnyStageRunner
 from .in_network_trial import InNetworkTrial
 from .speed import MachineSpeed
 

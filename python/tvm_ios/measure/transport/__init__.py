@@ -8,8 +8,6 @@ One kind of thing is in each file:
   that one of them starts on this machine.
 - ``session``: a process in which stages run, this one or another, and calls to its C++ functions.
 - ``session_handles``: the kernels and the memory of a session, by number.
-- ``protocol``: what a back end provides, among it the stage runner, which times the stages of one
-  network in a session, and the timed runs that it returns.
 - ``pool`` and ``remote_pool``: stage runners, in this process or on all devices, that do jobs.
 - ``remote_model``: whole models, timed in a session.
 """

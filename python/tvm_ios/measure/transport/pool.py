@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ...lowering.kernel import K
 from ...support.threads import with_num_threads
-from .protocol import K_contra, KernelBuilder, S_contra, StageRunner
+from ..protocol import K_contra, KernelBuilder, S_contra, StageRunner
 from .session import KernelFault
 
 _logger = logging.getLogger(__name__)

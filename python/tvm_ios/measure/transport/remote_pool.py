@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ...lowering.kernel import K
 from ...support.errors import DeviceError
-from .protocol import AnyStageRunner, KernelBuilder, StageRunner
+from ..protocol import AnyStageRunner, KernelBuilder, StageRunner
 from .providers import SessionProvider
 from .session import DeviceLost, DeviceUnavailable, KernelFault, RemoteSession
 

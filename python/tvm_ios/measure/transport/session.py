@@ -19,7 +19,7 @@ from tvm.libinfo import find_libtvm_runtime
 from ...database.identity import cpu_identity
 from ...support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
 from ...support.errors import DeviceError
-from .protocol import Library
+from ..protocol import Library
 
 _PREFIX = "tvm_ios.runtime."
 _PROTOCOL, _HEADER = "1", 3  # version and header lines of src/runtime/describe.cc

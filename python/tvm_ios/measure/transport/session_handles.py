@@ -10,7 +10,7 @@ import numpy as np
 
 from ...lowering.kernel import K
 from ...ops.tensor import encoded
-from .protocol import LibraryBuilder
+from ..protocol import LibraryBuilder
 from .session import DeviceLost, Session
 
 _CHUNK = 16 << 20  # bytes per message

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
+from tvm_ios.measure.protocol import TimedRuns
 from tvm_ios.measure.timing.speed import MachineSpeed
-from tvm_ios.measure.transport.protocol import TimedRuns
 
 IMPOSSIBLE = [math.nan, math.inf, -math.inf, 0.0, -1e-6]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from tvm import relax
@@ -20,8 +19,6 @@ from ....ops.tensor import TensorSpec
 from ..kernels.kernel import Kernel
 from ..stage.stage import CpuStage
 from .workspace import plan_workspace, tensors_of
-
-Value: TypeAlias = relax.Var | np.ndarray
 
 
 @dataclass(frozen=True)

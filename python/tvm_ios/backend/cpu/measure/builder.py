@@ -15,7 +15,7 @@ import tvm
 from tvm_ios_env.machine import default_threads
 
 from ....lowering.parallel import compiled
-from ....measure.transport.protocol import Library
+from ....measure.protocol import Library
 from ....support.folders import TemporaryFolder
 from ....support.progress import progress
 from ..code.functions import link_kernels

@@ -17,6 +17,7 @@ from tvm import relax
 from ....lowering.cold import Place
 from ....lowering.implementation import Implementation, LoweredGraph, present
 from ....lowering.inplace import resolve
+from ....lowering.value import Value
 from ....ops.tensor import TensorSpec
 from ..code.workspace import plan_workspace, read_before_written, tensors_of
 from ..isa.bfloat16 import STORED
@@ -134,9 +135,7 @@ class NetworkTensors:
             self._shared, self._shared_bytes = self._handles.memory(num_bytes), num_bytes
         return {root: Place(self._shared, offset) for root, offset in offsets.items()}
 
-    def _input(
-        self, value: relax.Var | np.ndarray, spec: TensorSpec, workspace: Workspace
-    ) -> Place:
+    def _input(self, value: Value, spec: TensorSpec, workspace: Workspace) -> Place:
         if isinstance(value, np.ndarray):
             if id(value) not in self._packed:  # keeps the array alive, so that its id stays unique
                 self._packed[id(value)] = (value, self._written(value))

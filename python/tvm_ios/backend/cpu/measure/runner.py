@@ -10,7 +10,7 @@ import numpy as np
 
 from ....lowering.cold import ColdWeights, Place, arena_bytes, level_of
 from ....lowering.implementation import Implementation, LoweredGraph, constants, present
-from ....measure.transport.protocol import TimedRuns
+from ....measure.protocol import TimedRuns
 from ....measure.transport.session import Session
 from ..kernels.kernel import Kernel
 from ..rules.base import CpuLoweredGraph

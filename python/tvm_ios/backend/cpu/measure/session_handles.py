@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....lowering.cold import Place
-from ....measure.transport.protocol import TimedRuns
+from ....measure.protocol import TimedRuns
 from ....measure.transport.session import DeviceLost, Session
 from ....measure.transport.session_handles import SessionHandles, floats
 from ..kernels.kernel import Kernel

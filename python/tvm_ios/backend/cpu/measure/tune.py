@@ -16,8 +16,8 @@ import numpy as np
 from ....graph.operators import Operator
 from ....lowering.implementation import present
 from ....measure.cache import MeasurementCache, WorkloadKey
+from ....measure.protocol import StageRunner, TimedRuns
 from ....measure.transport.pool import RunnerPool
-from ....measure.transport.protocol import StageRunner, TimedRuns
 from ....support.progress import working
 from ..kernels.kernel import Kernel
 from ..stage.build import CpuStageBuilder

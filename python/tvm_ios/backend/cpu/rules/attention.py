@@ -7,10 +7,10 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from tvm import relax
 
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
+from ....lowering.value import Value
 from ....relax_ir.constants import constant_array
 from ....relax_ir.expressions import is_float32
 from ....schedule.rounding import BF16
@@ -65,7 +65,7 @@ def attention(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
     return row_major(kernel, bindings, op)
 
 
-def _bias(op: Operator, queries: int, keys: int) -> relax.Var | np.ndarray | None:
+def _bias(op: Operator, queries: int, keys: int) -> Value | None:
     """Return what is added to the scores; a causal mask is infinite where it hides a key."""
     bias = op.call.args[3] if len(op.call.args) > 3 else None
     array = None if bias is None else constant_array(bias)
@@ -81,9 +81,7 @@ def _bias(op: Operator, queries: int, keys: int) -> relax.Var | np.ndarray | Non
     return hidden if array is None else array + hidden
 
 
-def _bound(
-    bias: relax.Var | np.ndarray | None, binder: InputBinder, lanes: int
-) -> tuple[InputBinding, ...]:
+def _bound(bias: Value | None, binder: InputBinder, lanes: int) -> tuple[InputBinding, ...]:
     if bias is None:
         return ()
     if isinstance(bias, np.ndarray):

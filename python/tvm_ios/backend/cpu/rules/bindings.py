@@ -15,6 +15,7 @@ import numpy as np
 from tvm import relax
 
 from ....lowering.no_rule import NoRule
+from ....lowering.value import Value
 from ....ops.epilogue import Broadcast
 from ....ops.tensor import TensorSpec
 from ....relax_ir.constants import constant_array
@@ -43,7 +44,7 @@ class InputBinding:
         Converts the variable's tensor to the layout that the kernel reads.
     """
 
-    value: relax.Var | np.ndarray
+    value: Value
     conversion: Kernel | None = None
 
 
@@ -144,7 +145,7 @@ class InputBinder:
     def _rounding(self, conversion: Kernel) -> Kernel:
         return with_storage(conversion, {}, {0: Bfloat16(self._core.bf16_dot2_lanes)})
 
-    def _formats(self, values: Sequence[relax.Var | np.ndarray | None]) -> dict[int, Format]:
+    def _formats(self, values: Sequence[Value | None]) -> dict[int, Format]:
         """Return the formats of those values that are not stored as float32."""
         found = ((i, self.format(value)) for i, value in enumerate(values))
         return {i: kind for i, kind in found if kind is not None}
@@ -236,9 +237,7 @@ class InputBinder:
         return InputBinding(pack(array))
 
 
-def plain_inputs(
-    binder: InputBinder, values: Iterable[relax.Var | np.ndarray]
-) -> tuple[InputBinding, ...]:
+def plain_inputs(binder: InputBinder, values: Iterable[Value]) -> tuple[InputBinding, ...]:
     """Bind values as row-major tensors; arrays are used as they are."""
     return tuple(binder.plain(v) if isinstance(v, relax.Var) else InputBinding(v) for v in values)
 

@@ -20,6 +20,7 @@ from tvm import relax
 from ....graph.operators import Operator
 from ....lowering.emitter import Emitter, Library, LoweredSchedule, Stages
 from ....lowering.inplace import Slots
+from ....lowering.value import Value, identity
 from ....ops.tensor import TensorSpec
 from ....relax_ir.expressions import static_shape
 from ....schedule.synchronization import Synchronization
@@ -27,7 +28,7 @@ from ..kernels.copy import copy_kernel
 from ..kernels.kernel import CudaKernel
 from ..rules.layouts import CHANNELS_LAST
 from ..stage.program import StageProgram
-from ..stage.stage import CudaStage, Value, identity
+from ..stage.stage import CudaStage
 from .build import KernelNames, build_kernels
 
 RUN_STAGE = "tvm_ios.runtime.cuda.RunStage"

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import tvm
 
 from ....lowering.parallel import compiled
-from ....measure.transport.protocol import Library
+from ....measure.protocol import Library
 from ....measure.transport.session import KernelFault
 from ....support.errors import TvmIosError
 from ....support.folders import TemporaryFolder

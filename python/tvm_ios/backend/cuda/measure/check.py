@@ -15,11 +15,12 @@ import numpy as np
 from ....lowering.cold import Place
 from ....lowering.implementation import Implementation
 from ....lowering.stages import Stage
+from ....lowering.value import identity
 from ....measure.transport.session import KernelFault
 from ....ops.tensor import TensorSpec
 from ..kernels.kernel import CudaKernel
 from ..stage.program import StageProgram
-from ..stage.stage import CudaStage, Launch, identity
+from ..stage.stage import CudaStage, Launch
 from .network_tensors import NetworkTensors
 from .session_handles import CudaSessionHandles
 

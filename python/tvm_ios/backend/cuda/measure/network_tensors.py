@@ -8,9 +8,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 
 from ....lowering.cold import Place
-from ....lowering.inplace import Slots
+from ....lowering.inplace import Slots, holder
+from ....lowering.value import Value
 from ....ops.tensor import TensorSpec
-from ..stage.stage import CudaStage, Launch, Value, holder
+from ..stage.stage import CudaStage, Launch
 from .session_handles import Call, CudaSessionHandles
 
 TakeWeights = Callable[[Value, TensorSpec], Place]

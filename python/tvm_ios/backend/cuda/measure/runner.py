@@ -10,12 +10,13 @@ import numpy as np
 
 from ....lowering.cold import ColdWeights, Place
 from ....lowering.implementation import Implementation, constants
-from ....measure.transport.protocol import TimedRuns
+from ....lowering.value import Value
+from ....measure.protocol import TimedRuns
 from ....measure.transport.session import Session
 from ....ops.tensor import TensorSpec
 from ..kernels.kernel import CudaKernel
 from ..rules.implement import CudaNetwork
-from ..stage.stage import CudaStage, Value
+from ..stage.stage import CudaStage
 from .builder import CudaKernelBuilder
 from .check import StageCheck, alone
 from .clock import warm_clock

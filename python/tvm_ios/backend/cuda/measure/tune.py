@@ -10,9 +10,9 @@ import numpy as np
 
 from ....lowering.implementation import Implementation
 from ....measure.cache import MeasurementCache, WorkloadKey, operator_workload
+from ....measure.protocol import StageRunner
 from ....measure.timing.stages import sensible
 from ....measure.transport.pool import RunnerPool
-from ....measure.transport.protocol import StageRunner
 from ....support.errors import UnsupportedError
 from ....support.progress import progress
 from ..kernels.kernel import CudaKernel

@@ -19,12 +19,12 @@ from ....lowering.implementation import Implementation
 from ....lowering.replacements.convolution_sum import Adding, Combination, Term, added_up, sums_of
 from ....lowering.replacements.rule import Rule
 from ....lowering.replacements.sums import leading_sum
+from ....lowering.value import Value, identity
 from ..kernels.kernel import CudaKernel
 from ..kernels.schedule import schedule_sum, scheduled_kernel
 from ..rules.config import CudaLoweredGraph
 from ..rules.function import operator_function
 from ..rules.layouts import CHANNELS_LAST
-from ..stage.stage import Value, identity
 from .combine import Emit, combines, convolution, rebuilt
 
 

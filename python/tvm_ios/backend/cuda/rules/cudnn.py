@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from tvm import relax
@@ -14,6 +13,7 @@ from ....graph.operators import Operator
 from ....lowering.convolution import convolution_windows
 from ....lowering.implementation import Implementation
 from ....lowering.no_rule import NoRule, shape_of
+from ....lowering.value import Value
 from ....ops.epilogue import Epilogue, Operand
 from ....ops.window import Window
 from ....relax_ir.constants import constant_array, held_array
@@ -23,8 +23,6 @@ from ..kernels.kernel import CudaKernel
 
 _KINDS = ("conv2d", "depthwise_conv2d")
 _HALVES: dict[str, Precision] = {"float16": "fp16", "bfloat16": "bf16"}
-
-Value: TypeAlias = relax.Var | np.ndarray
 
 
 def cudnn_implementations(

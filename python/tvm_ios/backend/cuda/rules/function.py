@@ -11,6 +11,7 @@ from tvm import relax, tirx
 from ....graph.operators import Operator
 from ....lowering.inplace import Slots
 from ....lowering.legalize import tir_of
+from ....lowering.value import Value
 from ..kernels.channels_last import channels_last
 from ..kernels.slices import within_slices
 from .inplace import concatenation_of, copied_parts, slice_of
@@ -20,7 +21,7 @@ _WEIGHTED = ("conv2d", "depthwise_conv2d")
 
 def operator_function(
     op: Operator, layouts: Mapping[relax.Var, str], slots: Slots
-) -> tuple[tirx.PrimFunc, tuple[relax.Var | np.ndarray, ...]]:
+) -> tuple[tirx.PrimFunc, tuple[Value, ...]]:
     """Return an operator as one TIR function of tensors in their layouts.
 
     Parameters
@@ -69,7 +70,7 @@ def operator_function(
     return function, tuple(values)
 
 
-def _weights(op: Operator, values: Sequence[relax.Var | np.ndarray]) -> int | None:
+def _weights(op: Operator, values: Sequence[Value]) -> int | None:
     """Return the position of a convolution's constant weights among the values, None if unknown."""
     if op.kind not in _WEIGHTED:
         return None

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import tvm
 
 from ....lowering.implementation import Implementation
+from ....lowering.value import identity
 from ..kernels.horizontal import fuse
 from ..kernels.kernel import CudaKernel
 from ..kernels.launch import NotFusible
-from .stage import Launch, identity
+from .stage import Launch
 
 
 @dataclass

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 
 from tvm import relax
 
-from ....lowering.inplace import Slots
+from ....lowering.inplace import Slots, holder
 from ....lowering.stages import Stage
+from ....lowering.value import Value
 from ....ops.tensor import TensorSpec
 from ....schedule.synchronization import Synchronization
 from ..rules.inplace import bytes_of
-from .stage import CudaStage, Launch, Value, holder
+from .stage import CudaStage, Launch
 
 _MOST_STREAMS = 32  # of a graph; further launches follow others that they need not wait for
 _ALIGNMENT = 256  # bytes, as CUDA aligns what it allocates

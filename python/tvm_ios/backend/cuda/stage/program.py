@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from tvm import relax
 
-from ....lowering.inplace import Slots, resolve
+from ....lowering.inplace import Slots, holder, resolve
+from ....lowering.value import Value
 from ....ops.tensor import TensorSpec, encoded
 from ....schedule.synchronization import Synchronization
 from ..kernels.kernel import CudaKernel
 from .ordering import joined, workspace_of
-from .stage import CudaStage, Value, holder
+from .stage import CudaStage
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
 
-import numpy as np
 from tvm import relax
 
-from ....lowering.inplace import Slots, resolve
 from ....lowering.stages import Stage
+from ....lowering.value import Value, identity
 from ..kernels.kernel import CudaKernel
-
-Value: TypeAlias = relax.Var | np.ndarray
-"""A value of the function, or a constant."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +65,3 @@ class CudaStage(Stage[CudaKernel]):
             if not written.isdisjoint(map(identity, implementation.outputs))
             for op in implementation.operators
         )
-
-
-def identity(value: Value) -> object:
-    """Return a key that is equal for the same value of a function, or for the same array."""
-    return value if isinstance(value, relax.Var) else id(value)
-
-
-def holder(value: Value, slots: Slots) -> object:
-    """Return the identity of the value whose tensor holds a value."""
-    return identity(resolve(value, slots)[0] if isinstance(value, relax.Var) else value)

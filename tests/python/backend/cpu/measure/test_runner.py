@@ -15,7 +15,7 @@ from support.networks import NATIVE, conv, few_stages, relax_module
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.measure.runner import CpuStageRunner
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.measure.transport.protocol import Library
+from tvm_ios.measure.protocol import Library
 from tvm_ios.options import Options
 
 

@@ -16,7 +16,7 @@ from tvm_ios.backend.cpu.core import TYPICAL
 from tvm_ios.backend.cpu.measure.tune import tuned
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.measure.cache import MeasurementCache
-from tvm_ios.measure.transport.protocol import TimedRuns
+from tvm_ios.measure.protocol import TimedRuns
 from tvm_ios.options import Options
 
 ALIKE = slice(1, 3)  # convolutions with one kernel

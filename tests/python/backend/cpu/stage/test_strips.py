@@ -30,7 +30,7 @@ from tvm_ios.backend.cpu.stage.strips import in_strips, strip_shares
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.errors import ScheduleError
 from tvm_ios.lowering.schedule_lowering import ScheduleLowering
-from tvm_ios.measure.transport.protocol import TimedRuns
+from tvm_ios.measure.protocol import TimedRuns
 from tvm_ios.ops.tensor import TensorSpec
 from tvm_ios.ops.window import Window
 from tvm_ios.options import Options

@@ -15,8 +15,9 @@ from tvm import relax
 from tvm_ios.backend.cuda.kernels.kernel import CudaKernel
 from tvm_ios.backend.cuda.stage import ordering
 from tvm_ios.backend.cuda.stage.ordering import Order, barriers_of, order_of, workspace_of
-from tvm_ios.backend.cuda.stage.stage import CudaStage, Launch, holder
+from tvm_ios.backend.cuda.stage.stage import CudaStage, Launch
 from tvm_ios.lowering.implementation import Slot
+from tvm_ios.lowering.inplace import holder
 from tvm_ios.ops.tensor import TensorSpec
 
 

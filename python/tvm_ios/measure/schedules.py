@@ -7,10 +7,10 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from ...lowering.stages import AnyStage
-from ..cache import MeasurementCache, WorkloadKey
-from ..measurer import Measurer, Taken
-from .stages import fastest
+from ..lowering.stages import AnyStage
+from .cache import MeasurementCache, WorkloadKey
+from .measurer import Measurer, Taken
+from .timing.stages import fastest
 
 AGREES = 0.03
 """The relative difference of a schedule's price and its time that is not looked at further."""

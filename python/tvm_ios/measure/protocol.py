@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from ...lowering.implementation import Implementation
-from ...lowering.kernel import Kernel
+from ..lowering.implementation import Implementation
+from ..lowering.kernel import Kernel
 
 K_contra = TypeVar("K_contra", bound=Kernel, contravariant=True)
 """The kernel type of one back end."""

@@ -29,7 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "runs that warm up count",
-        f"{_MEASURE}/transport/protocol.py",
+        f"{_MEASURE}/protocol.py",
         "rest = slice(warm_up, None)",
         "rest = slice(None)",
         ("measure/timing/test_speed.py::test_the_run_that_warms_up_does_not_count",),

@@ -84,9 +84,9 @@ def record(
     module, inputs = emit_networks([network], library), scheduler.random_inputs(0)
     model = CompiledVariants.compile(module, ["main"], inputs, scheduler.target, workers=1)
     model("main", inputs)
-    runs = [_moments(model, inputs) for _ in range(_RUNS)]
-    moments = [np.min([run[n] for run in runs], axis=0) for n in range(len(library.recorders))]
-    recorded = list(zip(library.recorders, moments, strict=True))
+    runs = [_timestamps(model, inputs) for _ in range(_RUNS)]
+    timestamps = [np.min([run[n] for run in runs], axis=0) for n in range(len(library.recorders))]
+    recorded = list(zip(library.recorders, timestamps, strict=True))
     found = _by_kernel(recorded)
     taken = {**found, **{key: s for key, s in (elsewhere or {}).items() if key in found}}
     factors = {key: taken[key] / seconds if seconds else 1.0 for key, seconds in found.items()}
@@ -98,7 +98,7 @@ def record(
     return Recording(launches, taken)
 
 
-def _moments(model: CompiledVariants, inputs: list[Any]) -> list[np.ndarray]:
+def _timestamps(model: CompiledVariants, inputs: list[Any]) -> list[np.ndarray]:
     """Return the seconds of each record of each launch, in one run."""
     _, *recorded = model("main", inputs)
     pairs = [tensor.numpy().reshape(-1, 2) for tensor in recorded]

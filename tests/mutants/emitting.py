@@ -142,6 +142,13 @@ MUTANTS = (
         (f"{_RECURRENCE}::test_layers",),
     ),
     Mutant(
+        "the definition of a layer that runs backwards begins with the first step",
+        "python/tvm_ios/ops/recurrence.py",
+        "time = layer.steps - 1 - number if layer.backwards else number",
+        "time = number",
+        (f"{_RECURRENCE}::test_definitions",),
+    ),
+    Mutant(
         "a step reads units that it has written",
         "python/tvm_ios/backend/cpu/kernels/rows/recurrent_steps.py",
         "self._store(1 - parity, [row, columns], value)",
@@ -411,8 +418,8 @@ MUTANTS = (
     Mutant(
         "the tolerance is not kept",
         "python/tvm_ios/compiler/rounding.py",
-        "    if rounding.error <= tolerance:\n        return paired, rounding",
-        "    if rounding.error <= 2.0:\n        return paired, rounding",
+        "    if rounding.error <= tolerance:\n        return rounded, rounding",
+        "    if rounding.error <= 2.0:\n        return rounded, rounding",
         (f"{_HALF}::test_a_tolerance_decides_what_stays_in_float32",),
     ),
     Mutant(

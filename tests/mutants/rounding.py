@@ -94,8 +94,8 @@ MUTANTS = (
     Mutant(
         "the error of half precision is that of kernels that may still change",
         "python/tvm_ios/compiler/rounding.py",
-        "**dict.fromkeys(paired, BF16)}",
-        "**{op.name: op.kernel for op in self._half.operators if op.name in paired}}",
+        "**dict.fromkeys(rounded, BF16)}",
+        "**{op.name: op.kernel for op in self._half.operators if op.name in rounded}}",
         (f"{_HALF}::test_the_error_is_that_of_products_of_bfloat16",),
     ),
     Mutant(

@@ -58,12 +58,13 @@ def compare(
 
     Another schedule than the sequential one is returned only where samples prove that it is faster.
 
-    Here, and only here, it counts how the workers of a CPU wait for each other. A stage is timed
-    with barriers: all workers meet after each of its levels (``src/runtime/cpu_stage.cc``). In the
-    network each waits for what it reads (``backend/cpu/code/waits.py``), which mostly takes less,
-    by an amount that depends on the stages around. No price is corrected for that: the search
-    compares stages with barriers. What it found is timed here with both ways of waiting, and may be
-    returned with either; the latency with barriers is called ``barriers``.
+    This is the only place that accounts for how the workers of a CPU wait for each other. A stage
+    is timed with barriers: all workers wait after each of its levels
+    (``src/runtime/cpu_stage.cc``). In the network each waits for what it reads
+    (``backend/cpu/code/waits.py``), which mostly takes less, by an amount that depends on the
+    stages around. No price is corrected for that: the search compares stages with barriers. What it
+    found is timed here with both ways of waiting, and may be returned with either; the latency with
+    barriers is called ``barriers``.
 
     In the schedule's latencies ``scheduled`` is what is returned. Where that is not what the search
     found, ``found`` is what the search's own result took.

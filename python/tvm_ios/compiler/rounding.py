@@ -47,14 +47,14 @@ def round_within(
         Inputs of the network, on which the error is measured; by default random ones.
     """
     half = scheduler.unsearched()
-    paired = [op.name for op in half.operators if rounds(op.kernel)]
-    if not paired:
+    rounded = [op.name for op in half.operators if rounds(op.kernel)]
+    if not rounded:
         return
     exact = scheduler.stage_builder.exact_kernels()
     with working("measuring the error of bfloat16"):
         trials = _Trials(scheduler, half, exact, sample)
-        chosen, rounding = _within(trials, paired, tolerance)
-    left = [name for name in paired if name not in chosen]
+        chosen, rounding = _within(trials, rounded, tolerance)
+    left = [name for name in rounded if name not in chosen]
     _logger.info("%s; in float32: %s", rounding, ", ".join(left) or "nothing")
     kernels = {op.name: op.kernel for op in half.operators}
     kernels.update((name, exact[name]) for name in left)
@@ -93,40 +93,40 @@ class _Trials:
         self._expected: list[list[np.ndarray]] = []
         self._expected = self._run(())
 
-    def rounding(self, paired: Collection[str], tolerance: float) -> Rounding:
-        """Return how far the answers are off if ``paired`` operators multiply bfloat16."""
+    def rounding(self, rounded: Collection[str], tolerance: float) -> Rounding:
+        """Return how far the answers are off if ``rounded`` operators multiply bfloat16."""
         errors, same = [], []
-        for expected, actual in zip(self._expected, self._run(paired), strict=True):
+        for expected, actual in zip(self._expected, self._run(rounded), strict=True):
             errors.append(max(map(_error, expected, actual), default=0.0))
             same.append(_same_top(expected[0], actual[0]))
         return Rounding(max(errors), float(np.mean(same)), tolerance)
 
-    def _schedule(self, paired: Collection[str]) -> Schedule:
-        """Return the schedule in which ``paired`` operators multiply bfloat16, others float32.
+    def _schedule(self, rounded: Collection[str]) -> Schedule:
+        """Return the schedule in which ``rounded`` operators multiply bfloat16, others float32.
 
         Row strips of one kernel may not be those of another, so that its stages are its own.
         """
-        rounded = {**self._exact, **dict.fromkeys(paired, BF16)}
+        variants = {**self._exact, **dict.fromkeys(rounded, BF16)}
         kernels = {
-            op.name: rounded[op.name] if rounds(op.kernel) else op.kernel
+            op.name: variants[op.name] if rounds(op.kernel) else op.kernel
             for op in self._half.operators
         }
         return self._scheduler.unsearched(kernels)
 
-    def _run(self, paired: Collection[str]) -> list[list[np.ndarray]]:
+    def _run(self, rounded: Collection[str]) -> list[list[np.ndarray]]:
         """Return the outputs on each of the inputs."""
-        variants = self._scheduler.compile({"trial": self._schedule(paired)})
+        variants = self._scheduler.compile({"trial": self._schedule(rounded)})
         return [list(_arrays(variants("trial", given))) for given in self._inputs]
 
 
 def _within(
-    trials: _Trials, paired: Sequence[str], tolerance: float
+    trials: _Trials, rounded: Sequence[str], tolerance: float
 ) -> tuple[Sequence[str], Rounding]:
     """Return the operators that may multiply bfloat16, and the error that they make."""
-    rounding = trials.rounding(paired, tolerance)
+    rounding = trials.rounding(rounded, tolerance)
     if rounding.error <= tolerance:
-        return paired, rounding
-    segments = [list(part) for part in np.array_split(list(paired), _SEGMENTS) if len(part)]
+        return rounded, rounding
+    segments = [list(part) for part in np.array_split(list(rounded), _SEGMENTS) if len(part)]
     errors = [trials.rounding(segment, tolerance).error for segment in segments]
     order = sorted(range(len(segments)), key=errors.__getitem__)
     count = sum(

@@ -19,7 +19,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from .tir_function import ON_STACK, tile_scope
+from .tir_function import on_stack, tile_scope
 
 SMALLEST_EXTENT = "tvm_ios.smallest_extent"
 """An attribute of the function: the length of the shortest axis whose indices it checks."""
@@ -91,7 +91,7 @@ def index_check(
         indices = T.arg("indices", T.buffer(shape, dtype))
         checked = T.arg("checked", T.buffer(shape, dtype))
         with tile_scope():  # TVM requires a block
-            found = _local("int32")
+            found = on_stack([1], "int32")
             T.buffer_store(found, T.int32(0), [0])
             for extent, at in _loops(shape, bounds):
                 value = T.Cast("int64", indices[at])
@@ -118,7 +118,7 @@ def _raise(function: str, indices: Any, bounds: Bounds, what: str) -> None:
 
     TVM allows a single call of ``function`` in a library.
     """
-    wrong, first, last = _local("int64"), _local("int64"), _local("int64")
+    wrong, first, last = on_stack([1], "int64"), on_stack([1], "int64"), on_stack([1], "int64")
     for extent, at in _loops(indices.shape, bounds):
         value = T.Cast("int64", indices[at])
         with T.If(_is_outside(value, bounds, extent)), T.Then():
@@ -128,10 +128,6 @@ def _raise(function: str, indices: Any, bounds: Bounds, what: str) -> None:
     source = tvm.ir.StringImm(_raise_in_llvm(function))
     with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
         T.evaluate(T.call_cpacked(function, what, first[0], last[0], wrong[0]))
-
-
-def _local(dtype: str) -> Any:
-    return T.alloc_buffer((1,), dtype, scope="local", layout=None, annotations=ON_STACK)
 
 
 def _loops(shape: Sequence[int], bounds: Bounds) -> Iterator[tuple[int, list[Any]]]:

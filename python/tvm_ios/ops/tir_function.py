@@ -19,12 +19,14 @@ def tile_scope() -> Iterator[None]:
         yield
 
 
-ON_STACK = {"disable_lower_builtin": True}
-"""Annotation that keeps a buffer on the stack. Without it, TVM's runtime allocates the buffer, and
-LLVM keeps it in registers only if it can prove that no store in a loop overwrites it.
-StorageRewrite drops the annotation, so kernels are built without that pass."""
+_ON_STACK = {"disable_lower_builtin": True}
 
 
 def on_stack(shape: Sequence[int], dtype: str = "float32") -> Any:
-    """Allocate a buffer that is private to a worker."""
-    return T.alloc_buffer(tuple(shape), dtype, scope="local", layout=None, annotations=ON_STACK)
+    """Allocate a buffer that is private to a worker.
+
+    It stays on the stack. Without its annotation, TVM's runtime allocates the buffer, and LLVM
+    keeps it in registers only if it can prove that no store in a loop overwrites it. StorageRewrite
+    drops the annotation, so kernels are built without that pass.
+    """
+    return T.alloc_buffer(tuple(shape), dtype, scope="local", layout=None, annotations=_ON_STACK)

@@ -184,7 +184,7 @@ class CpuBackend:
         if not library.recorders:
             raise ScheduleError("No stage of the schedule has a kernel to run; TVM lowers it all.")
         variants = self.compile(module, [name], inputs, pool)
-        runs = [[moments.numpy() for moments in variants(name, inputs)[1:]] for _ in range(repeat)]
+        runs = [[times.numpy() for times in variants(name, inputs)[1:]] for _ in range(repeat)]
         fastest = min(runs, key=lambda run: max(map(np.max, run)) - min(map(np.min, run)))
         numbers = {id(stage): number for number, stage in enumerate(lowered.stages)}
         return timeline(list(zip(library.recorders, fastest, strict=True)), numbers)

@@ -2,7 +2,7 @@
 """Locations, where stages run: this process, a child process, or devices across RPC.
 
 A user chooses one as the ``runner``. It is not what runs stages there: that is a
-:class:`.protocol.StageRunner`, in a session that the location gives.
+:class:`~tvm_ios.measure.protocol.StageRunner`, in a session that the location gives.
 """
 
 from __future__ import annotations

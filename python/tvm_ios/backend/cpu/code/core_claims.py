@@ -24,7 +24,7 @@ import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....ops.tir_function import ON_STACK
+from ....ops.tir_function import on_stack
 
 _BYTES = 128  # of glibc's and musl's cpu_set_t
 _CLAIM, _CLAIM_DISTINCT = "tvm_ios_claim_core", "tvm_ios_claim_distinct_core"
@@ -49,9 +49,7 @@ class CoreClaims:
         if not self._needed:
             yield
             return
-        self._claimed = T.alloc_buffer(
-            (_BYTES,), "int8", scope="local", layout=None, annotations=ON_STACK
-        )
+        self._claimed = on_stack([_BYTES], "int8")
         with T.serial(_BYTES) as i:
             T.buffer_store(self._claimed, tirx.const(0, "int8"), [i])
         with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(_SOURCE)):

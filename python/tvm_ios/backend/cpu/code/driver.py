@@ -159,9 +159,9 @@ class _Driver:
         thread then completes a level for all its workers before any of them waits for that level.
         """
         zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
-        meets = any(self._level(number) == level + 1 for number in self.plan.barriers)
+        waits = any(self._level(number) == level + 1 for number in self.plan.barriers)
         barrier = T.attr(zero, "pragma_parallel_barrier_when_finish", one)
-        with barrier if meets else nullcontext(), T.parallel(self.workers) as worker:
+        with barrier if waits else nullcontext(), T.parallel(self.workers) as worker:
             yield worker
 
     def _emit_share(self, number: int, worker: Any) -> None:

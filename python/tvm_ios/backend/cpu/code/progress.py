@@ -19,7 +19,7 @@ import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....ops.tir_function import ON_STACK
+from ....ops.tir_function import on_stack
 from .llvm_ir import constant_array, symbol
 from .waits import WaitPlan
 
@@ -59,9 +59,7 @@ class Progress:
             yield
             return
         size = self._workers * _LINE
-        self._counts = T.alloc_buffer(
-            (size,), "int32", scope="local", layout=None, annotations=ON_STACK
-        )
+        self._counts = on_stack([size], "int32")
         with T.serial(size) as i:
             T.buffer_store(self._counts, tirx.const(0, "int32"), [i])
         source = tvm.ir.StringImm(self._source())

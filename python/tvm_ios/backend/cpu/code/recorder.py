@@ -77,7 +77,7 @@ class Recorder:
     def __init__(self, name: str, region: Region) -> None:
         launched = [list(_records(n, p)) for n, p in enumerate(positions(region.stages))]
         self._name, self._first = name, list(accumulate(map(len, launched), initial=0))
-        self._moments: Any = None
+        self._timestamps: Any = None
         self.region = region
         self.records = [record for position in launched for record in position]
         self.spec = TensorSpec((2 * len(self.records),), "int64")
@@ -85,9 +85,9 @@ class Recorder:
         self.plan = WaitPlan(frozenset(), ())
 
     @contextmanager
-    def launch(self, moments: Any, plan: WaitPlan) -> Iterator[None]:
-        """Emit what the launch emitted inside needs to record in ``moments``, of :attr:`spec`."""
-        self._moments, self.plan = moments, plan
+    def launch(self, timestamps: Any, plan: WaitPlan) -> Iterator[None]:
+        """Emit what the launch emitted inside needs to record in ``timestamps`` of :attr:`spec`."""
+        self._timestamps, self.plan = timestamps, plan
         source = _SOURCE.format(note=symbol(self._note), clock=_CLOCK)
         with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(source)):
             yield
@@ -118,7 +118,7 @@ class Recorder:
         return f"{self._name}_note"
 
     def _emit(self, record: Any) -> None:
-        T.evaluate(T.call_extern("int32", self._note, self._moments.data, record))
+        T.evaluate(T.call_extern("int32", self._note, self._timestamps.data, record))
 
 
 def _records(number: int, position: Position) -> Iterator[Record]:
@@ -136,16 +136,16 @@ def _records(number: int, position: Position) -> Iterator[Record]:
 _SOURCE = """
 declare i32 @clock_gettime(i32, ptr)
 
-define internal i32 {note}(ptr %moments, i32 %record) {{
+define internal i32 {note}(ptr %timestamps, i32 %record) {{
   %time = alloca [2 x i64]
   call i32 @clock_gettime(i32 {clock}, ptr %time)
   %seconds = load i64, ptr %time
   %place = getelementptr i64, ptr %time, i32 1
   %rest = load i64, ptr %place
   %whole = mul i64 %seconds, 1000000000
-  %moment = add i64 %whole, %rest
-  %target = getelementptr i64, ptr %moments, i32 %record
-  store i64 %moment, ptr %target
+  %timestamp = add i64 %whole, %rest
+  %target = getelementptr i64, ptr %timestamps, i32 %record
+  store i64 %timestamp, ptr %target
   ret i32 0
 }}
 """

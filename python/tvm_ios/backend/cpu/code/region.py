@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions: stages that run in one launch, and the memory of their tensors.
 
-Between the stages of a region the workers meet at a barrier instead of returning to the virtual
+Between the stages of a region the workers wait at a barrier instead of returning to the virtual
 machine. Values that only the region reads lie in one workspace, in which tensors that are not live
 at the same time share memory. Values that are concatenated in place lie inside the concatenation.
 """

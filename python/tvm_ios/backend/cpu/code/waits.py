@@ -72,7 +72,7 @@ class WaitPlan:
     Attributes
     ----------
     barriers : frozenset of int
-        The positions before which all workers meet.
+        The positions before which all workers wait at a barrier.
     waits : tuple of Wait
         By position and worker.
     """

@@ -41,7 +41,7 @@ class Accumulators:
 
     Every access is in an unrolled loop, so that its index is constant in the end. LLVM then splits
     the array into scalars ("SROA"), and it never accesses memory. This requires an array on the
-    stack, see :data:`ON_STACK`.
+    stack, see :func:`~tvm_ios.ops.tir_function.on_stack`.
     """
 
     def __init__(self, count: int, lanes: int, initial: Expr, dtype: str = "float32") -> None:

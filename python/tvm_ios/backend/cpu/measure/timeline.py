@@ -25,12 +25,12 @@ def timeline(
     stages : mapping of int to int
         The number of each stage in the schedule, by its ``id``.
     """
-    start = min(int(moments.min()) for _, moments in launches)
+    start = min(int(timestamps.min()) for _, timestamps in launches)
     spans: list[Span] = []
     waits: list[Wait] = []
-    for recorder, moments in launches:
+    for recorder, timestamps in launches:
         history = _History(recorder, stages)
-        history.replay((moments - start) * 1e-9)
+        history.replay((timestamps - start) * 1e-9)
         spans += history.spans
         waits += history.waits
     return Timeline(tuple(spans), tuple(waits))
@@ -51,9 +51,9 @@ class _History:
         self._causes: dict[int, list[Span]] = defaultdict(list)
         self._idle: dict[int, float] = {}
 
-    def replay(self, moments: np.ndarray) -> None:
-        """Go through the launch, of which ``moments`` has all records in seconds."""
-        seconds = moments.reshape(-1, 2).tolist()
+    def replay(self, timestamps: np.ndarray) -> None:
+        """Go through the launch, of which ``timestamps`` has all records in seconds."""
+        seconds = timestamps.reshape(-1, 2).tolist()
         workers, plan = range(self._recorder.workers), self._recorder.plan
         self._idle = dict.fromkeys(workers, min(begin for begin, _ in seconds))
         waits = defaultdict(list)
@@ -63,17 +63,17 @@ class _History:
         for record, (begin, end) in zip(self._recorder.records, seconds, strict=True):
             for position in range(met + 1, record.position + 1):
                 if position in plan.barriers:
-                    self._meet(workers)
+                    self._barrier(workers)
                 for wait in waits[position]:
                     self._await(wait.worker, wait.other, wait.completed)
             met = record.position
             if not record.empty:
                 self._add(record, begin, end)
-        self._meet(workers)
+        self._barrier(workers)
         for worker in workers:
             self._note(worker, max(span.end for span in self.spans))
 
-    def _meet(self, workers: Sequence[int]) -> None:
+    def _barrier(self, workers: Sequence[int]) -> None:
         """Note that all workers wait for what was called so far."""
         last = max(self.spans, key=lambda span: span.end)
         for worker in workers:

@@ -48,7 +48,7 @@ class StagePlan:
     """Levels of shares for ``workers`` workers.
 
     The shares of one level run without synchronisation, each worker's in order. Between two levels
-    all workers meet at a barrier.
+    all workers wait at a barrier.
     """
 
     workers: int

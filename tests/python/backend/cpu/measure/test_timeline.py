@@ -25,15 +25,15 @@ def run(calls: Calls, plan: WaitPlan, workers: int = 2) -> tuple[object, np.ndar
     ]
     stage = SimpleNamespace(implementations=implementations)
     records = [Record(n, worker, stage, n, 0, end is None) for n, worker, _, end in calls]
-    moments = [(begin, begin if end is None else end) for *_, begin, end in calls]
+    timestamps = [(begin, begin if end is None else end) for *_, begin, end in calls]
     recorder = SimpleNamespace(records=records, workers=workers, plan=plan)
-    return recorder, START + (1e9 * np.array(moments)).astype("int64").ravel(), stage
+    return recorder, START + (1e9 * np.array(timestamps)).astype("int64").ravel(), stage
 
 
 def waits(calls: Calls, plan: WaitPlan, workers: int = 2) -> list[tuple]:
     """Worker, position that was waited for and its worker, begin and end."""
-    recorder, moments, stage = run(calls, plan, workers)
-    found = timeline([(recorder, moments)], {id(stage): 0}).waits
+    recorder, timestamps, stage = run(calls, plan, workers)
+    found = timeline([(recorder, timestamps)], {id(stage): 0}).waits
     return [
         (w.worker, w.cause.operators[0], w.cause.worker, round(w.begin, 6), round(w.end, 6))
         for w in found

@@ -56,7 +56,7 @@ def conv2d_sum_kernel(
     core : Core
         The core that runs the kernel.
     factors : Factors
-        What is multiplied: numbers, or pairs of bfloat16.
+        What is multiplied: float32, or bfloat16 by bf16 dot2.
 
     Returns
     -------

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Register tiles of a matrix product whose sums AArch64's ``bfmmla`` adds up.
 
-Vectors of sums are those of a convolution, see :mod:`.conv2d_bfmmla`, with rows for columns.
+Vectors of sums are those of a convolution, with rows for columns; see
+:mod:`~tvm_ios.backend.cpu.kernels.conv.bfmmla`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ are multiplied by the weights of one point after another: if a chunk's weights e
 those of a point do not.
 
 An image that folds (:mod:`.fold`) is computed row of tiles by row of tiles, see
-:mod:`.winograd_image`.
+:mod:`.image`.
 """
 
 from __future__ import annotations

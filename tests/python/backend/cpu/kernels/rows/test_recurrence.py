@@ -17,12 +17,13 @@ from support.networks import (
     assert_close,
     compile_plain,
     isa_of,
+    poisoned_tensor,
     run_kernel,
     run_vm,
 )
 from support.recurrent import recurrent_network
 from tvm_ios.backend.cpu.kernels.rows.recurrence import pack_recurrent, recurrence_kernel
-from tvm_ios.ops.recurrence import Recurrence, recurrence
+from tvm_ios.ops.recurrence import Recurrence, recurrence, recurrence_function
 from tvm_ios.rewrite.prepare import prepare
 from tvm_ios.transform import InterOperatorSchedule
 
@@ -95,6 +96,18 @@ def test_layers(name: str, target: tvm.target.Target) -> None:
     results = run_kernel(kernel, inputs, target)
     for result, wanted in zip(results, expected(layer, inputs), strict=True):
         assert_close(result, wanted, 1e-5)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_definitions(name: str) -> None:
+    """What TVM compiles without a kernel of ours."""
+    layer = LAYERS[name]
+    inputs = tensors(layer)
+    module = tvm.IRModule({"layer": recurrence_function(layer, "layer")})
+    results = [tvm.runtime.tensor(poisoned_tensor(shape, "float32")) for shape in layer.outputs]
+    tvm.compile(module, NATIVE)["layer"](*map(tvm.runtime.tensor, inputs), *results)
+    for result, wanted in zip(results, expected(layer, inputs), strict=True):
+        assert_close(result.numpy(), wanted, 1e-5)
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru", "gru reset after the product"])

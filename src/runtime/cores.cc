@@ -7,9 +7,8 @@
 #include <thread>
 
 namespace tvm_ios {
-namespace {
 
-std::vector<int> Affinity() {
+std::vector<int> CoresOfThread() {
   std::vector<int> cores;
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -25,10 +24,34 @@ std::vector<int> Affinity() {
   return cores;
 }
 
-const std::vector<int> at_load = Affinity();
+namespace {
+
+const std::vector<int> at_load = CoresOfThread();
 
 }  // namespace
 
 const std::vector<int>& AllowedCores() { return at_load; }
+
+#ifdef __linux__
+
+int CurrentCore() { return sched_getcpu(); }
+
+void LeaveCore(int core) {
+  if (core < 0 || core >= CPU_SETSIZE || sched_getcpu() != core) return;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  cpu_set_t others = allowed;
+  CPU_CLR(core, &others);
+  if (CPU_COUNT(&others) == 0) return;
+  sched_setaffinity(0, sizeof(others), &others);
+  sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
+#else
+
+int CurrentCore() { return -1; }
+void LeaveCore(int /*core*/) {}
+
+#endif
 
 }  // namespace tvm_ios

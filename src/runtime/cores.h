@@ -18,5 +18,19 @@ namespace tvm_ios {
  */
 const std::vector<int>& AllowedCores();
 
+/*! \brief Return the cores on which the calling thread may run now, in ascending order. */
+std::vector<int> CoresOfThread();
+
+/*! \brief Return the core on which the calling thread runs, -1 if the system does not tell. */
+int CurrentCore();
+
+/*!
+ * \brief Move the calling thread away from a core, if it runs there and may run elsewhere.
+ *
+ * Linux may wake a thread on the core of the one that wakes it, although another core is idle, and
+ * moves it only after milliseconds. The thread may run on all of its cores again afterwards.
+ */
+void LeaveCore(int core);
+
 }  // namespace tvm_ios
 #endif  // TVM_IOS_RUNTIME_CORES_H_

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/launch/pool.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "runtime/cores.h"
+#include "runtime/launch/call_choice.h"
+#include "runtime/launch/futex.h"
+
+namespace tvm_ios {
+namespace {
+
+/*! \brief A thread that lost its core is away for about so long. */
+constexpr int64_t kTimeSlice = 4000000;
+/*! \brief How often a thread looks up on which cores it may run. */
+constexpr int64_t kAffinityAge = 10000000;
+
+std::atomic<HelperPool*> of_process{nullptr};
+std::atomic<int64_t> num_pools{0};
+
+/*! \brief Forget the pool in a process that was forked, which has none of its threads. */
+void ForgetPool() { of_process.store(nullptr); }
+
+/*! \brief Return the number of cores on which this thread may run. */
+int32_t NumAllowedCores(int64_t now) {
+  thread_local int64_t known_until = 0;
+  thread_local int32_t known = 1;
+  if (now >= known_until) {
+    known = static_cast<int32_t>(CoresOfThread().size());
+    known_until = now + kAffinityAge;
+  }
+  return known;
+}
+
+}  // namespace
+
+/*! \brief The launch that a thread uses again and again. */
+class LaunchOfThread {
+ public:
+  ~LaunchOfThread() {
+    HelperPool* pool = of_process.load();
+    if (pool != nullptr && pool_ == pool->id_) pool->GiveBack(launch_);
+  }
+
+  Launch* Get(HelperPool* pool) {
+    const bool known = pool_ == pool->id_;
+    if (known && launch_->guests.load(std::memory_order_acquire) == 0) return launch_;
+    Launch* before = known ? launch_ : nullptr;
+    launch_ = pool->Take();
+    pool_ = pool->id_;
+    if (before != nullptr) pool->GiveBack(before);
+    return launch_;
+  }
+
+ private:
+  int64_t pool_{-1};  // its id
+  Launch* launch_{nullptr};
+};
+
+HelperPool::HelperPool(int32_t max_threads) : id_(num_pools++), max_threads_(max_threads) {}
+
+HelperPool& HelperPool::Get() {
+  static const int at_fork = pthread_atfork(nullptr, nullptr, ForgetPool);
+  static_cast<void>(at_fork);
+  HelperPool* pool = of_process.load(std::memory_order_acquire);
+  if (pool != nullptr) return *pool;
+  auto made = std::make_unique<HelperPool>(static_cast<int32_t>(AllowedCores().size()));
+  if (of_process.compare_exchange_strong(pool, made.get())) pool = made.release();
+  return *pool;
+}
+
+int32_t HelperPool::Run(const ClaimProgram* program, void** arguments) {
+  thread_local LaunchOfThread of_thread;
+  Launch* launch = of_thread.Get(this);
+  const int64_t begin = Now();
+  callers_.fetch_add(1, std::memory_order_relaxed);
+  CallHistory* history = program->history;
+  int32_t num_helpers = NumHelpers(program->num_columns, begin);
+  if (num_helpers > 0 && history != nullptr && !ChooseHelpers(history, begin)) num_helpers = 0;
+  launch->is_short = history != nullptr && UsualDuration(*history) < kTimeSlice;
+  launch->program.store(program, std::memory_order_relaxed);
+  launch->claims.Begin(program, arguments);
+  const int32_t invited = num_helpers > 0 ? Invite(launch, num_helpers, begin) : 0;
+  if (invited == 0) launch->claims.StayAlone();
+  launch->claims.Work(0, true);
+  callers_.fetch_sub(1, std::memory_order_relaxed);
+  const int64_t end = Now();
+  if (invited > 0) Dismiss(launch, begin, end);
+  if (history != nullptr && program->num_columns > 1) NoteCall(history, invited > 0, end - begin);
+  return launch->claims.error();
+}
+
+int32_t HelperPool::NumHelpers(int32_t num_columns, int64_t now) const {
+  if (num_columns == 1) return 0;
+  const int32_t threads = std::min({num_columns, max_threads(), NumAllowedCores(now)});
+  return threads - callers_.load(std::memory_order_relaxed);
+}
+
+int32_t HelperPool::Invite(Launch* launch, int32_t num_helpers, int64_t now) {
+  launch->caller_core = CurrentCore();
+  launch->seats.clear();
+  launch->seats.reserve(num_helpers);  // invitations point to them
+  const int32_t size = max_threads() - 1;
+  for (int32_t number = 0; number < size && num_helpers > 0; ++number) {
+    Helper* helper = At(number);
+    if (helper == nullptr) break;
+    const auto column = static_cast<int32_t>(launch->seats.size()) + 1;
+    launch->seats.push_back({launch, column, helper});
+    launch->guests.fetch_add(1, std::memory_order_relaxed);
+    if (helper->Invite(&launch->seats.back(), now)) {
+      --num_helpers;
+    } else {
+      launch->guests.fetch_sub(1, std::memory_order_relaxed);
+      launch->seats.pop_back();
+    }
+  }
+  return static_cast<int32_t>(launch->seats.size());
+}
+
+void HelperPool::Dismiss(Launch* launch, int64_t begin, int64_t end) {
+  for (Launch::Seat& seat : launch->seats) {
+    if (seat.helper->Withdraw(&seat, begin, end)) {
+      launch->guests.fetch_sub(1, std::memory_order_release);
+    }
+  }
+}
+
+Helper* HelperPool::At(int32_t number) {
+  Helper* helper = helpers_[number].load(std::memory_order_acquire);
+  if (helper != nullptr) return helper;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  helper = helpers_[number].load(std::memory_order_relaxed);
+  if (helper != nullptr) return helper;
+  try {
+    created_.push_back(std::make_unique<Helper>());
+  } catch (const std::system_error&) {
+    return nullptr;  // the process may not start more threads: callers compute alone
+  }
+  helpers_[number].store(created_.back().get(), std::memory_order_release);
+  return created_.back().get();
+}
+
+Launch* HelperPool::Take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto unused = std::find_if(free_.begin(), free_.end(), [](const Launch* launch) {
+    return launch->guests.load(std::memory_order_acquire) == 0;
+  });
+  if (unused == free_.end()) {
+    launches_.push_back(std::make_unique<Launch>());
+    return launches_.back().get();
+  }
+  Launch* launch = *unused;
+  free_.erase(unused);
+  return launch;
+}
+
+void HelperPool::GiveBack(Launch* launch) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  free_.push_back(launch);
+}
+
+void HelperPool::WaitForGuests(const ClaimProgram* program) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const std::unique_ptr<Launch>& launch : launches_) {
+    if (launch->program.load(std::memory_order_relaxed) != program) continue;
+    while (launch->guests.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+  }
+}
+
+}  // namespace tvm_ios

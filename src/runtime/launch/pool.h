@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/*!
+ * \file pool.h
+ * \brief The threads that help callers to compute their launches.
+ *
+ * A caller computes its launch itself; helpers that are free join it. Nobody waits for a helper
+ * that does not come, nor for one to leave. A helper that lost its core during a short launch is
+ * left out for some milliseconds. Helpers look for work for some time, then they sleep.
+ */
+#ifndef TVM_IOS_RUNTIME_LAUNCH_POOL_H_
+#define TVM_IOS_RUNTIME_LAUNCH_POOL_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/launch/helper.h"
+
+namespace tvm_ios {
+
+/*! \brief The helpers of the process. */
+class HelperPool {
+ public:
+  /*! \brief A limit that no machine's cores reach. */
+  static constexpr int32_t kMaxThreads = 4096;
+
+  /*! \brief Return the pool of this process, which is never destroyed; a forked one has its own. */
+  static HelperPool& Get();
+
+  explicit HelperPool(int32_t max_threads);
+  HelperPool(const HelperPool&) = delete;
+  HelperPool& operator=(const HelperPool&) = delete;
+
+  /*! \brief Use at most so many threads, callers included. */
+  void SetMaxThreads(int32_t threads) { max_threads_.store(threads); }
+  int32_t max_threads() const { return max_threads_.load(std::memory_order_relaxed); }
+
+  /*! \brief Run a program; return 0, or what a function returned that failed. */
+  int32_t Run(const ClaimProgram* program, void** arguments);
+
+  /*! \brief Wait until no helper looks at a program, whose launches have ended. */
+  void WaitForGuests(const ClaimProgram* program);
+
+ private:
+  friend class LaunchOfThread;
+
+  /*! \brief Return how many helpers a caller may invite. */
+  int32_t NumHelpers(int32_t num_columns, int64_t now) const;
+  int32_t Invite(Launch* launch, int32_t num_helpers, int64_t now);
+  void Dismiss(Launch* launch, int64_t begin, int64_t end);
+  Helper* At(int32_t number);
+  /*! \brief Return a launch that no helper looks at. */
+  Launch* Take();
+  void GiveBack(Launch* launch);
+
+  const int64_t id_;  // another pool may have the same address later
+  std::atomic<int32_t> max_threads_;
+  std::atomic<int32_t> callers_{0};
+  std::array<std::atomic<Helper*>, kMaxThreads> helpers_{};
+  std::mutex mutex_;  // of the creation of helpers, and of what follows
+  std::vector<std::unique_ptr<Launch>> launches_;
+  std::vector<Launch*> free_;
+  std::vector<std::unique_ptr<Helper>> created_;  // they end before the launches that they look at
+};
+
+}  // namespace tvm_ios
+#endif  // TVM_IOS_RUNTIME_LAUNCH_POOL_H_

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/launch/pool.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "claims_support.h"
+#include "runtime/launch/call_choice.h"
+
+namespace tvm_ios {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr int64_t kMicrosecond = 1000;
+constexpr int64_t kSecond = 1000000000;
+
+class Fixture {
+ public:
+  explicit Fixture(uint32_t seed, int32_t columns = 4) : program_(columns) {
+    std::mt19937 random(seed);
+    FillRandomly(&random, columns, 10, &program_);
+    program_.Finish(RunTestUnits);
+  }
+
+  std::vector<uint32_t> Run(HelperPool* pool) {
+    void* arguments[] = {&program_};
+    EXPECT_EQ(pool->Run(program_.program(), arguments), 0);
+    pool->WaitForGuests(program_.program());
+    return program_.values;
+  }
+
+  TestProgram program_;
+};
+
+TEST(HelperPool, RunsManyLaunches) {
+  HelperPool alone(1);
+  HelperPool pool(3);
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const std::vector<uint32_t> expected = Fixture(seed).Run(&alone);
+    Fixture fixture(seed);
+    for (int i = 0; i < 20; ++i) {
+      if (i % 7 == 0) std::this_thread::sleep_for(microseconds(300));  // helpers fall asleep
+      ASSERT_EQ(fixture.Run(&pool), expected);
+    }
+  }
+}
+
+TEST(HelperPool, ServesSeveralCallers) {
+  HelperPool alone(1);
+  HelperPool pool(4);
+  std::vector<std::thread> callers;
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    callers.emplace_back([&, seed] {
+      const std::vector<uint32_t> expected = Fixture(seed).Run(&alone);
+      for (int i = 0; i < 50; ++i) {
+        Fixture fixture(seed);
+        fixture.program_.delays = i % 5;
+        ASSERT_EQ(fixture.Run(&pool), expected);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+TEST(HelperPool, NobodyWaitsForABusyHelper) {
+  HelperPool pool(2);
+  struct Blocked {
+    std::atomic<int> entered{0};
+    std::atomic<bool> release{false};
+  } blocked;
+  TestProgram first(2);
+  first.Add(0, 1, false, {});
+  first.Add(1, 1, false, {});
+  first.Finish([](void** arguments, int32_t, int32_t, int32_t) {
+    auto* state = static_cast<Blocked*>(arguments[0]);
+    state->entered.fetch_add(1);
+    while (!state->release.load()) std::this_thread::sleep_for(milliseconds(1));
+    return 0;
+  });
+  std::thread caller([&] {
+    void* arguments[] = {&blocked};
+    pool.Run(first.program(), arguments);
+    pool.WaitForGuests(first.program());
+  });
+  while (blocked.entered.load() == 0) std::this_thread::yield();
+  Fixture second(3);
+  const std::vector<uint32_t> result = second.Run(&pool);  // returns before the first one
+  EXPECT_FALSE(blocked.release.load());
+  blocked.release = true;
+  caller.join();
+  HelperPool alone(1);
+  EXPECT_EQ(result, Fixture(3).Run(&alone));
+}
+
+TEST(HelperPool, AFailureIsReturned) {
+  HelperPool pool(2);
+  TestProgram program(2);
+  program.Add(0, 3, false, {});
+  program.Add(1, 3, false, {});
+  program.Finish([](void**, int32_t, int32_t, int32_t) { return 5; });
+  void* arguments[] = {nullptr};
+  EXPECT_EQ(pool.Run(program.program(), arguments), 5);
+  pool.WaitForGuests(program.program());
+}
+
+/*! \brief Run calls of a program for 4 seconds, and return which part of them had helpers. */
+double HelpedShare(CallHistory* history, int64_t alone, int64_t helped, int64_t begin = kSecond) {
+  int64_t now = begin;
+  const int64_t end = now + 4 * kSecond;
+  int64_t calls = 0;
+  int64_t with_helpers = 0;
+  while (now < end) {
+    const bool helpers = ChooseHelpers(history, now);
+    int64_t duration = helpers ? helped : alone;
+    if (++calls % 50 == 0) duration += 3000 * kMicrosecond;  // a lost core
+    now += duration;
+    NoteCall(history, helpers, duration);
+    if (helpers) ++with_helpers;
+  }
+  return static_cast<double>(with_helpers) / static_cast<double>(calls);
+}
+
+TEST(CallChoice, TakesTheFasterWay) {
+  CallHistory slower_with_helpers{};
+  EXPECT_LT(HelpedShare(&slower_with_helpers, 100 * kMicrosecond, 150 * kMicrosecond), 0.02);
+  CallHistory faster_with_helpers{};
+  EXPECT_GT(HelpedShare(&faster_with_helpers, 150 * kMicrosecond, 100 * kMicrosecond), 0.98);
+}
+
+TEST(CallChoice, LeavesCoresToOthersWhereTheyGainNothing) {
+  CallHistory history{};
+  EXPECT_LT(HelpedShare(&history, 101 * kMicrosecond, 100 * kMicrosecond), 0.03);
+}
+
+TEST(CallChoice, FollowsTheMachine) {
+  CallHistory history{};
+  HelpedShare(&history, 100 * kMicrosecond, 150 * kMicrosecond);
+  EXPECT_GT(HelpedShare(&history, 100 * kMicrosecond, 60 * kMicrosecond, 5 * kSecond), 0.8);
+}
+
+TEST(CallChoice, LongCallsAlwaysHaveHelpers) {
+  CallHistory history{};
+  EXPECT_EQ(HelpedShare(&history, 9000 * kMicrosecond, 5000 * kMicrosecond), 1.0);
+}
+
+}  // namespace
+}  // namespace tvm_ios

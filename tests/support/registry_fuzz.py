@@ -58,6 +58,14 @@ def touch(data: T.Buffer((4,), "float32"), begin: T.int64, end: T.int64):
         data[i] = T.float32(1)
 
 
+@T.prim_func(s_tir=True)
+def copy(data: T.Buffer((4,), "float32"), result: T.Buffer((4,), "float32")):
+    """Copy one tensor to another."""
+    T.func_attr({"global_symbol": "copy", "tirx.noalias": True})
+    for i in range(4):
+        result[i] = data[i]
+
+
 class World:
     """What arguments are drawn from.
 
@@ -71,8 +79,15 @@ class World:
         tvm_ffi.get_global_func("tvm_ios.runtime.SetRuntimeLibrary")(find_libtvm_runtime())
         # Without vectors, whose alignment is up to those who call a kernel.
         target = {"kind": "llvm", "opt-level": 0}
-        self.module = tvm.compile(tvm.IRModule({"touch": touch}), target=target).mod
+        functions = tvm.IRModule({"touch": touch, "copy": copy})
+        self.module = tvm.compile(functions, target=target).mod
         self.function = self.module.get_function("touch")
+        self.driver = self.module.get_function("copy")
+        self.prepared = tvm_ffi.get_global_func("tvm_ios.runtime.NewPreparedCall")(
+            self.driver, [tensor_spec([4])], [tensor_spec([4])], [("input", 0), ("output", 0)]
+        )
+        data = [np.zeros(4, "float32") for _ in range(2)]
+        self.bound = tvm_ffi.get_global_func("tvm_ios.runtime.BindPrepared")(self.prepared, *data)
         self.library = load_library()
         self.bench = tvm_ffi.get_global_func("tvm_ios.runtime.NewStageRunner")()
         self.add_memory(64)
@@ -138,6 +153,10 @@ class World:
         if array.size > 1 and self.chance(0.05):
             array = np.repeat(array, 2, axis=0)[::2]
         return array
+
+
+def tensor_spec(shape: Sequence[int], dtype: str = "float32") -> tuple[object, ...]:
+    return "a tensor", tvm_ffi.dtype(dtype), tvm_ffi.Shape(shape)
 
 
 def as_bytes(numbers: Sequence[int], dtype: str) -> bytes:
@@ -303,6 +322,37 @@ def convolution_arguments(world: World) -> list[object]:
     return [tensor(world), tensor(world), tensor(world), *convolution(world)]
 
 
+def driver(world: World) -> object:
+    return world.random.choice([world.driver, world.driver, world.function, None])
+
+
+def tensor_specs(world: World) -> list[object]:
+    dtypes = ["float32", "bfloat16", "bool", "int4", "float32x4", "handle"]
+    count = world.random.choice([1, 1, 0, 2])
+    shapes = [[n % 2**63 for n in world.numbers(1, [4])] for _ in range(count)]
+    return [tensor_spec(shape, world.random.choice(dtypes)) for shape in shapes]
+
+
+def parameters(world: World) -> list[object]:
+    kinds = ["input", "output", "workspace", "input", "output", "workspace", ""]
+    count = world.random.choice([2, 2, 0, 3])
+    if world.chance(0.3):
+        return [("input", 0), ("output", 0), ("workspace", world.number())][:count]
+    return [(world.random.choice(kinds), world.number()) for _ in range(count)]
+
+
+def bound(world: World) -> object:
+    return None if world.chance(0.03) else world.bound
+
+
+def prepared_arguments(world: World) -> list[object]:
+    """The inputs of the prepared call, and what it is to write, which may be the same."""
+    arrays = [world.array("float32", (4,), range(4)) for _ in range(world.random.choice([1, 2, 2]))]
+    if len(arrays) == 2 and world.chance(0.2):
+        arrays[1] = arrays[0]
+    return [None if world.chance(0.03) else world.prepared, *arrays]
+
+
 KINDS: dict[str, Sequence[Kind]] = {
     "MakeDag": (integer, edges),
     "DagEdges": (dag,),
@@ -335,7 +385,9 @@ KINDS: dict[str, Sequence[Kind]] = {
     "runtime.AddMemory": (bench, memory_size),
     "runtime.Describe": (),
     "runtime.FillMemory": (bench, integer, blob),
+    "runtime.NewPreparedCall": (driver, tensor_specs, tensor_specs, parameters),
     "runtime.NewStageRunner": (),
+    "runtime.RunBound": (bound,),
     "runtime.SetRuntimeLibrary": (text,),
     "runtime.SourceDigest": (),
     "runtime.TimeOnRunner": (bench, program_bytes, call_bytes, workers, integer, real),
@@ -359,6 +411,9 @@ KINDS: dict[str, Sequence[Kind]] = {
 """How the arguments of a function are drawn."""
 
 PACKED: dict[str, Callable[[World], list[object]]] = {
+    "runtime.BindPrepared": prepared_arguments,
+    "runtime.RunPrepared": prepared_arguments,
+    "runtime.RunPreparedInto": prepared_arguments,
     "runtime.cuda.CudnnConvolution": convolution_arguments,
     "runtime.cuda.RunStage": stage_arguments,
 }

@@ -10,8 +10,9 @@ It needs NumPy, apache-tvm-ffi and TVM's runtime library. It starts in a fractio
 takes no more memory than the network does.
 """
 
-from tvm_ios_runtime.model import LibraryError, Model, load
-from tvm_ios_runtime.session import empty
+from tvm_ios_runtime.arrays import empty
+from tvm_ios_runtime.model import Model, load
+from tvm_ios_runtime.opening import LibraryError
 from tvm_ios_runtime.tensor_info import TensorInfo
 from tvm_ios_runtime.threads import set_defaults
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .session import empty
+from .arrays import empty
 from .signatures import Axes, Signature
 
 _REMEMBERED = 1024  # plans

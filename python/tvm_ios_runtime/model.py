@@ -7,22 +7,24 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm_ffi
-from tvm_ffi.libinfo import load_lib_ctypes
 
 from . import forks
+from .arrays import ALIGNMENT, check_outputs, empty_for
+from .bound import BoundCall, exclusive
 from .captures import CAPTURE_LOCK
 from .cores import CORES
-from .cuda import DeviceFailure, describe, explained, load_cuda
+from .cuda import DeviceFailure, explained
 from .dispatch import Dispatcher
 from .elf import is_cut_off
 from .memory import DeviceMemory, cuda_device
-from .session import ALIGNMENT, Session, Sessions, to_array
+from .opening import LibraryError, check_device, load_runtime, open_library, open_machine
+from .prepared import PreparedCall, prepare_calls
+from .session import Session, Sessions, to_array
 from .streams import stream_lock
 from .tensor_info import TensorInfo
 from .threads import Runner
@@ -31,20 +33,17 @@ METADATA = "tvm_ios_metadata"
 """The function of a library that returns its metadata as JSON."""
 FORMAT, VERSION = "tvm_ios.module", 1
 
-_CPU, _CUDA, _POOLED_ALLOCATOR = 1, 2, 2
+_CPU, _CUDA = 1, 2
 _DEFAULT_STREAM = 0
-
-
-class LibraryError(ValueError):
-    """A file that is not a library of this release of tvm-ios."""
 
 
 class Model:
     """A compiled network that :func:`load` loaded.
 
-    Any number of threads may call it at the same time. Each thread has a virtual machine of its
-    own, which is created at its first call. On a CPU, a run uses the number of threads that the
-    library was compiled for, and waits until other runs in this process leave as many cores free.
+    Any number of threads may call it at the same time. Where the library needs a virtual machine,
+    each thread has one of its own, which is created at its first call. On a CPU, a run uses the
+    number of threads that the library was compiled for, and waits until other runs in this process
+    leave as many cores free.
     The process may be forked before the first call, or for a GPU before the model is loaded.
 
     Attributes
@@ -67,8 +66,9 @@ class Model:
         new_sessions: Callable[[], Sessions],
         dispatcher: Dispatcher,
         metadata: Mapping[str, Any],
+        calls: Sequence[PreparedCall | None],
     ) -> None:
-        self.metadata = dict(metadata)
+        self.metadata, self._calls = dict(metadata), calls
         self._dispatcher, self.signatures = dispatcher, dispatcher.signatures
         self.any_batch = dispatcher.any_batch
         self.inputs, self.outputs = _described(metadata)
@@ -77,7 +77,7 @@ class Model:
         self._threads.sessions = sessions
         self._owner = None if sessions.memory is None else os.getpid()  # of the GPU context
 
-    def __call__(self, *arrays: Any) -> list[Any]:
+    def __call__(self, *arrays: Any, out: Sequence[np.ndarray] | None = None) -> list[Any]:
         """Run the network once.
 
         Parameters
@@ -85,6 +85,9 @@ class Model:
         *arrays : numpy.ndarray, or tensor on the model's GPU
             The inputs, in order. Arrays that :func:`empty` made are read in place, others are
             copied. If one lies on a GPU, all must: see :meth:`on_device`.
+        out : sequence of numpy.ndarray, optional
+            Arrays that the outputs are written to, of their types and shapes: contiguous, and apart
+            from the inputs and from each other. By default the outputs are new arrays.
 
         Returns
         -------
@@ -95,27 +98,74 @@ class Model:
         ------
         ValueError
             If an array has a type or shape that the library does not serve, or lies on another
-            device.
+            device; or if outputs cannot be written to ``out``.
+        TypeError
+            If ``out`` is no sequence of arrays.
         RuntimeError
             If this machine's CPU lacks an extension that the library needs, or its GPU fails.
         """
-        if any(cuda_device(array) is not None for array in arrays):
-            return self.on_device(arrays)
+        for array in arrays:
+            if type(array) is not np.ndarray:
+                if out is None and any(cuda_device(array) is not None for array in arrays):
+                    return self.on_device(arrays)
+                arrays = self._on_host(arrays)
+                break
         self._check_count(arrays)
-        given = [np.asarray(array) for array in arrays]
-        if len(self.signatures) == 1:
-            return self._run(0, given)
-        signature = self._dispatcher.exact(given)
-        if signature is None:
-            return self._dispatcher.run(given, self._run)
-        return self._run(signature, given)
+        if out is not None:
+            self._check_out(out)
+        signature = 0 if len(self.signatures) == 1 else self._dispatcher.exact(arrays)
+        if signature is not None:
+            return self._run(signature, arrays, out)
+        return self._kept(self._dispatcher.run(arrays, self._run), arrays, out)
 
-    def _run(self, signature: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def bind(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray] | None = None
+    ) -> BoundCall:
+        """Prepare runs that read their inputs from the same arrays, and write to the same ones.
+
+        Parameters
+        ----------
+        inputs : sequence of numpy.ndarray
+            The inputs, in order. Each run reads what they hold then.
+        outputs : sequence of numpy.ndarray, optional
+            As ``out`` of :meth:`__call__`; by default new arrays. Each run overwrites them.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`__call__`.
+        """
+        arrays = self._on_host(inputs)
+        self._check_count(arrays)
+        if outputs is not None:
+            self._check_out(outputs)
+        signature = 0 if len(self.signatures) == 1 else self._dispatcher.exact(arrays)
+        call = None if signature is None else self._calls[signature]
+        if signature is None or call is None:
+            written = self(*arrays) if outputs is None else outputs
+            return BoundCall(arrays, written, exclusive(lambda: self(*arrays, out=written)))
+        if outputs is None:
+            outputs = list(map(empty_for, self.signatures[signature].outputs))
+        run = call.bind(arrays, outputs)
+        return BoundCall(arrays, outputs, lambda: self._on_workers(run))
+
+    def _run(
+        self, signature: int, arrays: Sequence[np.ndarray], out: Sequence[np.ndarray] | None = None
+    ) -> list[np.ndarray]:
         """Run the function of a signature, on inputs of its shapes."""
+        call = self._calls[signature]
+        if call is None:
+            return self._kept(self._run_machine(signature, arrays), arrays, out)
+        if out is None:
+            return call(arrays, self._on_workers)
+        call.into(arrays, out, self._on_workers)
+        return list(out)
+
+    def _run_machine(self, signature: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run the function of a signature by this thread's virtual machine."""
         session = self._session(signature)
-        infos = self.signatures[signature].inputs
-        for info, array in zip(infos, arrays, strict=True):
-            _check(info, array)
+        for info, array in zip(self.signatures[signature].inputs, arrays, strict=True):
+            info.check(array)
         tensors = [session.tensor(i, array) for i, array in enumerate(arrays)]
         memory = session.memory
         if memory is None:
@@ -176,6 +226,24 @@ class Model:
         results = self(*(inputs[info.name] for info in self.inputs))
         return {info.name: array for info, array in zip(self.outputs, results, strict=True)}
 
+    def _kept(
+        self,
+        results: list[np.ndarray],
+        arrays: Sequence[np.ndarray],
+        out: Sequence[np.ndarray] | None,
+    ) -> list[np.ndarray]:
+        """Return results, in the arrays ``out`` if these are given."""
+        if out is None:
+            return results
+        infos = [
+            TensorInfo(info.name, result.shape, str(result.dtype))
+            for info, result in zip(self.outputs, results, strict=True)
+        ]
+        check_outputs(infos, out, arrays)
+        for array, result in zip(out, results, strict=True):
+            np.copyto(array, result)
+        return list(out)
+
     def _session(self, signature: int) -> Session:
         """Return this thread's session of a signature.
 
@@ -198,15 +266,35 @@ class Model:
         sessions: Sessions = self._threads.sessions
         return sessions[signature]
 
-    def _on_workers(self, run: Callable[[], list[tvm_ffi.Tensor]]) -> list[tvm_ffi.Tensor]:
-        """Run on the CPU, on cores that no other run uses."""
+    def _on_workers(self, run: Callable[[], Any]) -> Any:
+        """Run on the CPU, on cores that no other run uses.
+
+        Raises
+        ------
+        ForkError
+            As :meth:`_session`.
+        """
         if self._workers in (None, 1):
             return run()
+        forks.check_threads()
         if not hasattr(self._threads, "runner"):
             self._threads.runner = Runner(self._workers)
         runner: Runner = self._threads.runner
         with CORES.acquire(self._workers):
             return runner(run)
+
+    def _on_host(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """Return inputs as arrays, none of which may lie on a GPU."""
+        if any(cuda_device(array) is not None for array in arrays):
+            raise ValueError("The outputs are on the host, and an input is not; move it there.")
+        return tuple(map(np.asarray, arrays))
+
+    def _check_out(self, out: Sequence[np.ndarray]) -> None:
+        if isinstance(out, np.ndarray) or not all(isinstance(a, np.ndarray) for a in out):
+            raise TypeError("Outputs are written to a sequence of NumPy's arrays.")
+        if len(out) != len(self.outputs):
+            wanted = ", ".join(map(str, self.outputs))
+            raise ValueError(f"The model returns {wanted}; got {len(out)} arrays.")
 
     def _check_count(self, arrays: Sequence[Any]) -> None:
         if len(arrays) != len(self.inputs):
@@ -223,18 +311,12 @@ class Model:
                 "move it."
             )
         tensor = memory.borrow(value)
-        _check(info, tensor)
+        info.check(tensor)
         if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNMENT:
             raise ValueError(
                 f"{info.name} is not contiguous, or not aligned to {ALIGNMENT} bytes; copy it."
             )
         return tensor
-
-
-def _check(info: TensorInfo, array: np.ndarray | tvm_ffi.Tensor) -> None:
-    if not info.fits(array):
-        found = f"{array.dtype}{list(array.shape)}"
-        raise ValueError(f"The model takes {info}; got {found}.")
 
 
 def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
@@ -261,17 +343,18 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     """
     if not Path(path).is_file():
         raise LibraryError(f"There is no compiled model {path}; make one with tvm-ios compile.")
-    directories = _load_runtime()
+    directories = load_runtime()
     try:
         if is_cut_off(path):
             raise ValueError("its end is missing")
-        library = _open(os.path.abspath(path), directories)
+        library = open_library(os.path.abspath(path), directories)
         machine = open_machine(library, [(_CPU, 0)])
         metadata = json.loads(machine[METADATA]())
         if (metadata["format"], metadata["version"]) != (FORMAT, VERSION):
             raise ValueError("another version")
         target, dispatcher = json.loads(metadata["target"]), Dispatcher.from_metadata(metadata)
         _described(metadata)
+        calls = prepare_calls(library, dispatcher.signatures, metadata)
     except ImportError:
         raise
     except Exception as error:  # the loader raises various types
@@ -284,8 +367,8 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         def on_cpu() -> Sessions:
             return Sessions(open_machine(library, [(_CPU, 0)]), functions)
 
-        return Model(Sessions(machine, functions), on_cpu, dispatcher, metadata)
-    _check_device(target["arch"], device_id)
+        return Model(Sessions(machine, functions), on_cpu, dispatcher, metadata, calls)
+    check_device(target["arch"], device_id)
 
     def on_gpu() -> Sessions:
         with (
@@ -296,7 +379,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
             machine = open_machine(library, [(_CUDA, device_id), (_CPU, 0)])
         return Sessions(machine, functions, DeviceMemory(device_id))
 
-    return Model(on_gpu(), on_gpu, dispatcher, metadata)
+    return Model(on_gpu(), on_gpu, dispatcher, metadata, calls)
 
 
 def _described(
@@ -307,52 +390,3 @@ def _described(
         tuple(map(TensorInfo.from_metadata, metadata[key])) for key in ("inputs", "outputs")
     )
     return inputs, outputs
-
-
-def _open(path: str, directories: Sequence[Path]) -> tvm_ffi.Module:
-    """Load the library; load CUDA's runtime first if it needs that."""
-    try:
-        return tvm_ffi.load_module(path)
-    except RuntimeError as error:
-        if "load_from_bytes.cuda" not in str(error):
-            raise
-    load_cuda(directories)
-    return tvm_ffi.load_module(path)
-
-
-def open_machine(library: tvm_ffi.Module, devices: Sequence[tuple[int, int]]) -> tvm_ffi.Module:
-    """Create a virtual machine on devices, given by kind and number."""
-    machine = library["vm_load_executable"]()
-    machine["vm_initialization"](*(n for d in devices for n in (*d, _POOLED_ALLOCATOR)))
-    return machine
-
-
-def _check_device(arch: str, device_id: int) -> None:
-    """Raise LibraryError unless the device exists and has this architecture."""
-    try:
-        found = describe(device_id)["arch"]
-    except Exception as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise LibraryError(f"The model is for a GPU, and {reason}") from error
-    if found != arch:
-        raise LibraryError(
-            f"The model is for a GPU of {arch}, but device {device_id} is {found}; compile it for "
-            "that, or choose another device."
-        )
-
-
-def _load_runtime() -> list[Path]:
-    """Load TVM's runtime library without importing its Python package.
-
-    Return the directories that may contain it.
-    """
-    package = find_spec("tvm")
-    places = package.submodule_search_locations if package else None
-    if not places:
-        raise ImportError("TVM's runtime library is not installed; pip install apache-tvm.")
-    override = os.environ.get("TVM_LIBRARY_PATH")
-    directories = [Path(place) / "lib" for place in places]
-    if override:
-        directories.insert(0, Path(override))
-    load_lib_ctypes("apache-tvm", "tvm_runtime", "RTLD_GLOBAL", extra_lib_paths=directories)
-    return directories

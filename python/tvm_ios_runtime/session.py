@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
+from . import arrays
+from .arrays import ALIGNMENT, BFLOAT16, empty
 from .memory import DeviceMemory
-
-_BFLOAT16 = "bfloat16"
-ALIGNMENT = 64  # bytes; TVM's code assumes it of every tensor
 
 Extent = tuple[int, int]
 """The memory range of a tensor: the address of its first byte, and the one after its last."""
@@ -81,7 +80,7 @@ class Session:
         if not array.size:  # its strides are arbitrary in NumPy, and TVM accepts only its own
             device = tvm_ffi.device("cpu")
             return _allocated(array.shape, tvm_ffi.dtype(str(array.dtype)), device)
-        if array.dtype.name == _BFLOAT16:
+        if array.dtype.name == BFLOAT16:
             return from_bfloat16(array)
         flags = array.flags
         usable = flags.c_contiguous and flags.writeable and array.ctypes.data % ALIGNMENT == 0
@@ -138,21 +137,18 @@ def from_bfloat16(array: np.ndarray) -> tvm_ffi.Tensor:
     """Return a copy of an array whose type DLPack of NumPy does not know."""
     array = np.asarray(array, order="C")
     device = tvm_ffi.device("cpu")
-    tensor = _allocated(array.shape, tvm_ffi.dtype(_BFLOAT16), device)
+    tensor = _allocated(array.shape, tvm_ffi.dtype(BFLOAT16), device)
     ctypes.memmove(tensor.data_ptr(), array.ctypes.data, array.nbytes)
     return tensor
 
 
 def to_array(tensor: tvm_ffi.Tensor) -> np.ndarray:
-    """Return a result as a writable array; NumPy before 2.1 would make a view read-only."""
-    if str(tensor.dtype) == _BFLOAT16:
-        import ml_dtypes  # with which apache-tvm comes
-
-        array = np.empty(tuple(tensor.shape), ml_dtypes.bfloat16)
-        ctypes.memmove(array.ctypes.data, tensor.data_ptr(), array.nbytes)
-        return array
-    array = np.from_dlpack(tensor)
-    return array if array.flags.writeable else array.copy()
+    """Return a result as a writable array."""
+    if str(tensor.dtype) != BFLOAT16:
+        return arrays.to_array(tensor)
+    array = np.empty(tuple(tensor.shape), arrays.bfloat16())
+    ctypes.memmove(array.ctypes.data, tensor.data_ptr(), array.nbytes)
+    return array
 
 
 def leaves(result: Any) -> Iterable[tvm_ffi.Tensor]:
@@ -162,14 +158,6 @@ def leaves(result: Any) -> Iterable[tvm_ffi.Tensor]:
     else:
         for item in result:
             yield from leaves(item)
-
-
-def empty(shape: Sequence[int], dtype: np.typing.DTypeLike) -> np.ndarray:
-    """Return an uninitialised array, aligned such that a model reads it in place."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.empty(size + ALIGNMENT, "uint8")
-    begin = -memory.ctypes.data % ALIGNMENT
-    return memory[begin : begin + size].view(dtype).reshape(shape)
 
 
 def _allocated(

@@ -32,6 +32,19 @@ class TensorInfo:
             and all(e in (None, n) for e, n in zip(self.shape, array.shape, strict=True))
         )
 
+    def check(self, array: np.ndarray | tvm_ffi.Tensor, verb: str = "takes") -> None:
+        """Raise ValueError unless ``array`` has this type and shape.
+
+        Parameters
+        ----------
+        array : numpy.ndarray or tvm_ffi.Tensor
+        verb : str
+            What the model does with it.
+        """
+        if not self.fits(array):
+            found = f"{array.dtype}{list(array.shape)}"
+            raise ValueError(f"The model {verb} {self}; got {found}.")
+
     def __str__(self) -> str:
         sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
         return f"{self.name} {self.dtype}[{sizes}]"

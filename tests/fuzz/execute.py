@@ -19,6 +19,7 @@ from tvm_ios.lowering.export import export
 from tvm_ios.schedule import Schedule
 from tvm_ios_runtime import model as runtime
 from tvm_ios_runtime.dispatch import Dispatcher
+from tvm_ios_runtime.opening import open_machine
 from tvm_ios_runtime.session import Sessions
 
 from .choices import Choices
@@ -53,14 +54,15 @@ def compile_network(
 
 
 def in_memory(executable: tvm.runtime.Executable) -> runtime.Model:
-    """What :func:`artifact.build` made, as if it had been written and loaded."""
+    """What :func:`artifact.build` made, run by a virtual machine; a library is called directly."""
     library = executable.jit()
-    metadata = json.loads(runtime.open_machine(library, _CPU)[runtime.METADATA]())
+    metadata = json.loads(open_machine(library, _CPU)[runtime.METADATA]())
 
     def sessions() -> Sessions:
-        return Sessions(runtime.open_machine(library, _CPU), [metadata["function"]])
+        return Sessions(open_machine(library, _CPU), [metadata["function"]])
 
-    return runtime.Model(sessions(), sessions, Dispatcher.from_metadata(metadata), metadata)
+    dispatcher = Dispatcher.from_metadata(metadata)
+    return runtime.Model(sessions(), sessions, dispatcher, metadata, calls=[None])
 
 
 @cache

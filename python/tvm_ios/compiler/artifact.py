@@ -14,9 +14,11 @@ import tvm
 from tvm import relax
 
 import tvm_ios_runtime
-from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, LibraryError, Model
+from tvm_ios_runtime.model import FORMAT, METADATA, VERSION, Model
+from tvm_ios_runtime.opening import LibraryError
 
 from ..backend.base import AnyKind
+from ..backend.cpu.code.direct import direct_call
 from ..backend.registry import kind_of
 from ..schedule.schedule import Schedule
 from ..support.errors import ModelError, device_errors
@@ -67,7 +69,7 @@ def build(
         The kind of the target.
     target : tvm.target.Target
     """
-    signature = _signature(mod, schedule.function, schedule)
+    signature = _signature(mod, schedule.function, schedule, kind)
     return _build(mod, _describe(signature, schedule, target), kind, target)
 
 
@@ -92,7 +94,7 @@ def build_signatures(
     serving : Serving
         How other shapes are served.
     """
-    signatures = [_signature(mod, name, schedule) for name, schedule in schedules.items()]
+    signatures = [_signature(mod, name, schedule, kind) for name, schedule in schedules.items()]
     for signature, seconds in zip(signatures, serving.seconds, strict=bool(serving.seconds)):
         signature["seconds"] = seconds
     first = next(iter(schedules.values()))
@@ -105,6 +107,7 @@ def build_signatures(
         "splits": serving.splits,
         "pads": list(serving.pads),
     }
+    metadata.pop("direct", None)  # each signature has its own
     return _build(mod, metadata, kind, target)
 
 
@@ -181,10 +184,10 @@ def _describe(
     }
 
 
-def _signature(mod: tvm.IRModule, name: str, schedule: Schedule) -> dict[str, Any]:
-    """Describe a function, and the schedule that it runs."""
+def _signature(mod: tvm.IRModule, name: str, schedule: Schedule, kind: AnyKind) -> dict[str, Any]:
+    """Describe a function, the schedule that it runs, and the driver if it does not do more."""
     func = mod[name]
-    return {
+    described = {
         "function": name,
         "inputs": [_info(p.name, p.ty) for p in func.params],
         "outputs": [_info(f"output_{i}", ty) for i, ty in enumerate(leaves(func.ret_ty))],
@@ -194,6 +197,10 @@ def _signature(mod: tvm.IRModule, name: str, schedule: Schedule) -> dict[str, An
         "measured": schedule.measured,
         "schedule": schedule.to_dict(),
     }
+    direct = direct_call(func) if kind.device == "cpu" else None
+    if direct is not None:
+        described["direct"] = direct
+    return described
 
 
 def leaves(ty: tvm.ir.Type) -> list[tvm.ir.Type]:

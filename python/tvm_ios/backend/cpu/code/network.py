@@ -27,7 +27,7 @@ from .driver import driver_function
 from .functions import KernelFunctions, build_drivers
 from .recorder import Recorder
 from .region import Region, form_region
-from .thread_pool import defaults_function, set_defaults, set_num_threads
+from .thread_pool import DEFAULTS_SUFFIX, defaults_function, set_defaults, set_num_threads
 from .wait_check import Shadow, checks
 
 
@@ -112,7 +112,7 @@ class _CpuEmitter(Emitter[CpuStage]):
 
     def begin(self) -> None:
         if self.library.workers > 1:
-            name = f"{self.prefix}_thread_defaults"
+            name = self.prefix + DEFAULTS_SUFFIX
             self.library.drivers[name] = defaults_function(name)
             self.builder.emit(set_defaults(name))
             self.builder.emit(set_num_threads(self.library.workers))

@@ -10,6 +10,10 @@ from tvm.tirx.script import builder as T
 
 from tvm_ios_runtime.threads import DEFAULTS, SHARE_ALL_CORES
 
+DEFAULTS_SUFFIX = "_thread_defaults"
+"""The end of the names of functions that :func:`defaults_function` builds."""
+_CONFIGURE = "runtime.config_threadpool"
+
 
 def defaults_function(name: str) -> tirx.PrimFunc:
     """Build a public function that sets unset environment variables of TVM's thread pool.
@@ -36,12 +40,20 @@ def set_num_threads(workers: int) -> relax.Expr:
     """
     cores = relax.Tuple([tvm.ir.StringImm(str(i)) for i in range(workers)])
     arguments = [relax.prim_value(SHARE_ALL_CORES), relax.prim_value(workers), cores]
-    return _call("runtime.config_threadpool", arguments)
+    return _call(_CONFIGURE, arguments)
 
 
 def set_defaults(name: str) -> relax.Expr:
     """Return a call of the function built by :func:`defaults_function`."""
     return _call(name, [])
+
+
+def configures_threads(value: relax.Expr) -> bool:
+    """Return whether an expression is a call that the functions above returned."""
+    if not isinstance(value, relax.Call) or not isinstance(value.op, relax.ExternFunc):
+        return False
+    name = str(value.op.global_symbol)
+    return name == _CONFIGURE or (name.endswith(DEFAULTS_SUFFIX) and not value.args)
 
 
 def _call(name: str, arguments: list[relax.Expr]) -> relax.Expr:

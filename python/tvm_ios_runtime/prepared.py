@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a library's functions on a CPU without a virtual machine.
+
+The metadata of a signature names a driver if the function does nothing but call it. C++ checks the
+tensors, allocates the outputs and calls the driver (:file:`src/runtime/prepared_call.h`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from .arrays import BFLOAT16, bfloat16, check_outputs, exported, readable, to_array
+from .library import load_library
+from .signatures import Signature
+from .tensor_info import TensorInfo
+
+OnWorkers = Callable[[Callable[[], Any]], Any]
+"""Calls a function where it may use a model's workers."""
+
+_EXCHANGED = frozenset(
+    (
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+        *("bool", "float16", "float32", "float64", BFLOAT16),
+    )
+)
+"""Types of tensors that NumPy and DLPack have; bfloat16 is exchanged as its bits."""
+
+
+def prepare_calls(
+    library: tvm_ffi.Module, signatures: Sequence[Signature], metadata: Mapping[str, Any]
+) -> list[PreparedCall | None]:
+    """Return the call of each signature of a library; None if it needs a virtual machine.
+
+    Libraries for a GPU, and those of earlier releases, need it.
+
+    Raises
+    ------
+    ImportError
+        If ``libtvm_ios.so`` cannot be loaded.
+    """
+    calls: list[PreparedCall | None] = []
+    for signature, described in zip(
+        signatures, metadata.get("signatures", [metadata]), strict=True
+    ):
+        direct = described.get("direct")
+        infos = (*signature.inputs, *signature.outputs)
+        if direct is None or any(info.dtype not in _EXCHANGED for info in infos):
+            calls.append(None)
+            continue
+        load_library()
+        driver = library.get_function(direct["function"], query_imports=True)
+        calls.append(PreparedCall(driver, signature, direct["parameters"]))
+    return calls
+
+
+class PreparedCall:
+    """A function of a library that any number of threads may call at the same time.
+
+    Parameters
+    ----------
+    driver : tvm_ffi.Function
+    signature : Signature
+    parameters : sequence of (str, int)
+        What the driver's parameters are, as the metadata says.
+    """
+
+    def __init__(
+        self, driver: tvm_ffi.Function, signature: Signature, parameters: Sequence[tuple[str, int]]
+    ) -> None:
+        self._inputs, self._outputs = signature.inputs, signature.outputs
+        self._run, self._run_into, self._bind, self._run_bound = map(
+            _function, ("RunPrepared", "RunPreparedInto", "BindPrepared", "RunBound")
+        )
+        self._call = _function("NewPreparedCall")(
+            driver, *map(_specs, (self._inputs, self._outputs)), [tuple(p) for p in parameters]
+        )
+        self._single = len(self._outputs) == 1
+        self._to_array = [
+            _to_bfloat16 if info.dtype == BFLOAT16 else to_array for info in self._outputs
+        ]
+        self._as_bits = any(info.dtype == BFLOAT16 for info in (*self._inputs, *self._outputs))
+
+    def __call__(self, arrays: Sequence[np.ndarray], on_workers: OnWorkers) -> list[np.ndarray]:
+        """Run the function.
+
+        Parameters
+        ----------
+        arrays : sequence of numpy.ndarray
+            The inputs.
+        on_workers : callable
+            Runs the driver.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            The outputs, each in memory of its own.
+
+        Raises
+        ------
+        ValueError
+            If an array has another type or shape.
+        """
+        run, call = self._run, self._call
+        tensors = self._bits(arrays, ()) if self._as_bits else arrays
+        try:
+            result = on_workers(lambda: run(call, *tensors))
+        except BufferError:  # of an array that NumPy does not export as it is
+            given = self._readable(arrays)
+            result = on_workers(lambda: run(call, *given))
+        if self._single:
+            return [self._to_array[0](result)]
+        return [convert(result[i]) for i, convert in enumerate(self._to_array)]
+
+    def into(
+        self, arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray], on_workers: OnWorkers
+    ) -> None:
+        """Run the function, and write its outputs to arrays.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`__call__`; also if an output is not contiguous, is read-only, or overlaps an
+            input or another output.
+        """
+        run, call = self._run_into, self._call
+        tensors = self._bits(arrays, outputs) if self._as_bits else [*arrays, *outputs]
+        try:
+            on_workers(lambda: run(call, *tensors))
+        except BufferError:
+            check_outputs(self._outputs, outputs, arrays)
+            given = [*self._readable(arrays), *tensors[len(arrays) :]]
+            on_workers(lambda: run(call, *given))
+
+    def bind(
+        self, arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> Callable[[], None]:
+        """Return what runs the function on these arrays; as :meth:`into` checks them."""
+        check_outputs(self._outputs, outputs, arrays)
+        given = [*self._readable(arrays, copies=False), *self._bits((), outputs)]
+        bound, run = self._bind(self._call, *given), self._run_bound
+        return lambda: run(bound)
+
+    def _readable(self, arrays: Sequence[np.ndarray], *, copies: bool = True) -> list[Any]:
+        return [
+            readable(info, array, copies=copies)
+            for info, array in zip(self._inputs, arrays, strict=True)
+        ]
+
+    def _bits(
+        self, arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        return [
+            *map(exported, self._inputs, arrays),
+            *map(exported, self._outputs, outputs, repeat("returns")),
+        ]
+
+
+def _to_bfloat16(bits: tvm_ffi.Tensor) -> np.ndarray:
+    return to_array(bits).view(bfloat16())
+
+
+def _function(name: str) -> tvm_ffi.Function:
+    return tvm_ffi.get_global_func(f"tvm_ios.runtime.{name}")
+
+
+def _specs(infos: Sequence[TensorInfo]) -> list[tuple[str, tvm_ffi.dtype, tvm_ffi.Shape]]:
+    return [(str(info), tvm_ffi.dtype(info.dtype), tvm_ffi.Shape(info.shape)) for info in infos]

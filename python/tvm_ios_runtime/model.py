@@ -21,6 +21,7 @@ from .cores import CORES
 from .cuda import DeviceFailure, explained
 from .dispatch import Dispatcher
 from .elf import is_cut_off
+from .helpers import use_helpers
 from .memory import DeviceMemory, cuda_device
 from .opening import LibraryError, check_device, load_runtime, open_library, open_machine
 from .prepared import PreparedCall, prepare_calls
@@ -67,12 +68,14 @@ class Model:
         dispatcher: Dispatcher,
         metadata: Mapping[str, Any],
         calls: Sequence[PreparedCall | None],
+        helped: bool,
     ) -> None:
         self.metadata, self._calls = dict(metadata), calls
         self._dispatcher, self.signatures = dispatcher, dispatcher.signatures
         self.any_batch = dispatcher.any_batch
         self.inputs, self.outputs = _described(metadata)
         self._workers: int | None = metadata.get("workers")  # None if unknown
+        self._helped = helped
         self._new_sessions, self._threads = new_sessions, threading.local()
         self._threads.sessions = sessions
         self._owner = None if sessions.memory is None else os.getpid()  # of the GPU context
@@ -274,7 +277,7 @@ class Model:
         ForkError
             As :meth:`_session`.
         """
-        if self._workers in (None, 1):
+        if self._helped or self._workers in (None, 1):
             return run()
         forks.check_threads()
         if not hasattr(self._threads, "runner"):
@@ -355,6 +358,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         target, dispatcher = json.loads(metadata["target"]), Dispatcher.from_metadata(metadata)
         _described(metadata)
         calls = prepare_calls(library, dispatcher.signatures, metadata)
+        helped = use_helpers(library)
     except ImportError:
         raise
     except Exception as error:  # the loader raises various types
@@ -367,7 +371,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
         def on_cpu() -> Sessions:
             return Sessions(open_machine(library, [(_CPU, 0)]), functions)
 
-        return Model(Sessions(machine, functions), on_cpu, dispatcher, metadata, calls)
+        return Model(Sessions(machine, functions), on_cpu, dispatcher, metadata, calls, helped)
     check_device(target["arch"], device_id)
 
     def on_gpu() -> Sessions:
@@ -379,7 +383,7 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
             machine = open_machine(library, [(_CUDA, device_id), (_CPU, 0)])
         return Sessions(machine, functions, DeviceMemory(device_id))
 
-    return Model(on_gpu(), on_gpu, dispatcher, metadata, calls)
+    return Model(on_gpu(), on_gpu, dispatcher, metadata, calls, helped)
 
 
 def _described(

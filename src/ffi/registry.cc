@@ -34,6 +34,8 @@
 #include "runtime/cuda/stage.h"
 #include "runtime/describe.h"
 #include "runtime/host_tensor.h"
+#include "runtime/launch/launcher.h"
+#include "runtime/launch/pool.h"
 #include "runtime/parallel_api.h"
 #include "runtime/watchdog.h"
 #include "runtime/workers.h"
@@ -237,6 +239,15 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           "tvm_ios.runtime.SetRuntimeLibrary",
           [](const ffi::String& path) { ParallelApi::Load(std::string(path)); },
           "Use the thread pool of this libtvm_runtime.so, which must be loaded.")
+      .def(
+          "tvm_ios.runtime.UseHelpers",
+          [](const ffi::Function& set_launcher, int64_t max_threads) {
+            CheckRange(max_threads, 1, HelperPool::kMaxThreads, "the number of threads");
+            HelperPool::Get().SetMaxThreads(static_cast<int32_t>(max_threads));
+            set_launcher(const_cast<void*>(static_cast<const void*>(HelperLauncher())));
+          },
+          "Let a library, whose function is given, run on this process's helpers, of which there "
+          "are at most max_threads - 1.")
       .def("tvm_ios.runtime.SetNumThreads", SetNumThreads,
            "Set the size of this thread's pool; return its actual size.")
       .def("tvm_ios.runtime.TimeArithmetic", CpuStage::TimeArithmetics,

@@ -25,6 +25,10 @@ class Span:
         The phase of the kernel.
     begin, end : float
         Seconds since the start of the run.
+    units : int
+        The units of the worker's share that were claimed at once.
+    stolen : bool
+        Whether they were of another worker's share.
     """
 
     worker: int
@@ -34,6 +38,8 @@ class Span:
     phase: int
     begin: float
     end: float
+    units: int = 1
+    stolen: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,23 +20,18 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tvm
-from tvm import tirx
-from tvm.tirx.script import builder as T
 
 from ....support.folders import TemporaryFolder, naming
 from ..stage.stage import CpuStage
 from .elf import ObjectFormat
 from .memory import ALIGNMENT, aligned
 
-_FUNCTION = "tvm_ios_constant"
 _writing = threading.Lock()
 _CODE = 4 << 20  # bytes of object code without constants, and of the linker's other output
 
@@ -83,19 +78,6 @@ class Constants:
         offsets = {name: places[digest] for name, digest in digests.items()}
         return Constants(offsets, _write(distinct), size)
 
-    @contextmanager
-    def declared(self) -> Iterator[None]:
-        """Declare the constants for functions emitted inside, which may use :meth:`pointer`."""
-        if not self.num_bytes:
-            yield
-            return
-        with _importing(_declaration(self.symbol, self.num_bytes)):
-            yield
-
-    def pointer(self, offset: int) -> Any:
-        """Return the address of the byte ``offset``, as TIR."""
-        return T.call_extern("handle", _FUNCTION, tirx.const(offset, "int64"))
-
     def module(self, code: bytes) -> tvm.runtime.Module:
         """Return the data as a module, to be linked with the code that uses it.
 
@@ -116,11 +98,6 @@ class Constants:
     def symbol(self) -> str:
         """The name of the data, which depends on its content."""
         return f"tvm_ios_constants_{self.path.name[:16]}"
-
-
-def _importing(source: str) -> AbstractContextManager[Any]:
-    """Link LLVM IR into functions emitted inside."""
-    return T.attr(tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(source))
 
 
 def _bytes(array: np.ndarray) -> memoryview:
@@ -159,19 +136,3 @@ def _check_room(folder: Path, num_bytes: int) -> None:
 def _directory() -> TemporaryFolder:
     """Return the directory of the files, which lives as long as this process."""
     return TemporaryFolder()
-
-
-def _declaration(symbol: str, num_bytes: int) -> str:
-    """Return LLVM IR of a function that maps an offset into the data to its address.
-
-    TVM inlines it into each function that uses it.
-    """
-    return "\n".join(
-        [
-            f"@{symbol} = external hidden constant [{num_bytes} x i8], align {ALIGNMENT}",
-            f"define ptr @{_FUNCTION}(i64 %offset) {{",
-            f"  %place = getelementptr inbounds i8, ptr @{symbol}, i64 %offset",
-            "  ret ptr %place",
-            "}",
-        ]
-    )

@@ -19,6 +19,7 @@ from .c_functions import calling_function
 from .objects import (
     KernelObject,
     drivers_code,
+    ir_code,
     kernel_object,
     module_of,
     static_libraries,
@@ -70,6 +71,8 @@ def build_drivers(
     drivers: dict[str, tirx.PrimFunc],
     kernels: KernelFunctions,
     data: Iterable[Callable[[bytes], tvm.runtime.Module]] = (),
+    inner: Mapping[str, tirx.PrimFunc] | None = None,
+    launches: str = "",
 ) -> tvm.runtime.Module:
     """Return the object code of drivers, of the kernels that they call and of the data they read.
 
@@ -82,11 +85,17 @@ def build_drivers(
     kernels : KernelFunctions
     data : iterable of callable
         Each returns a module of data, given some object code for the same target.
+    inner : mapping of str to tirx.PrimFunc, optional
+        Functions that the drivers call by their names in C.
+    launches : str
+        LLVM IR that the drivers call, too.
     """
-    code = drivers_code(drivers, kernels.target, kernels.store)
+    code = drivers_code({**drivers, **(inner or {})}, kernels.target, kernels.store)
     root = module_of(code, list(drivers))
     for module in data:
         root.import_module(module(code))
+    if launches:
+        root.import_module(module_of(ir_code(launches, kernels.target, kernels.store)))
     for library in static_libraries([*kernels.objects.values()], kernels.target, kernels.store):
         root.import_module(library)
     return root

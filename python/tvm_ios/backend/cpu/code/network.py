@@ -25,10 +25,11 @@ from ..stage.stage import CpuStage
 from .constants import Constants
 from .driver import driver_function
 from .functions import KernelFunctions, build_drivers
+from .launch_code import SET_LAUNCHER, LaunchCode, launcher_function, launches_source
 from .recorder import Recorder
 from .region import Region, form_region
 from .thread_pool import DEFAULTS_SUFFIX, defaults_function, set_defaults, set_num_threads
-from .wait_check import Shadow, checks
+from .wait_check import Shadow, check_functions, checks
 
 
 @dataclass
@@ -47,6 +48,12 @@ class CpuLibrary(Library[CpuStage]):
         Whether the functions also return when their workers compute what.
     recorders : list of Recorder
         Those of the regions, in order, if they record.
+    drivers : dict of str to tirx.PrimFunc
+        The functions of regions, and others that TVM calls by name.
+    launches : list of LaunchCode
+        What the drivers call.
+    check_functions : dict of str to tirx.PrimFunc
+        Functions that drivers call to check their waits.
     """
 
     target: tvm.target.Target
@@ -55,6 +62,8 @@ class CpuLibrary(Library[CpuStage]):
     record: bool = False
     recorders: list[Recorder] = field(default_factory=list)
     drivers: dict[str, tirx.PrimFunc] = field(default_factory=dict)
+    launches: list[LaunchCode] = field(default_factory=list)
+    check_functions: dict[str, tirx.PrimFunc] = field(default_factory=dict)
 
     @cached_property
     def kernels(self) -> KernelFunctions:
@@ -79,7 +88,7 @@ class CpuLibrary(Library[CpuStage]):
         synchronization: Synchronization,
         recorder: Recorder | None,
     ) -> None:
-        self.drivers[name] = driver_function(
+        self.drivers[name], launch = driver_function(
             name,
             region,
             parameters,
@@ -89,12 +98,18 @@ class CpuLibrary(Library[CpuStage]):
             synchronization,
             recorder,
         )
+        self.launches.append(launch)
+        if checks(region):
+            self.check_functions |= check_functions(name, region, self.kernels)
 
     def compile(self) -> tvm.runtime.Module | None:
         if not self.drivers:
             return None
         data = [self.constants.module] if self.constants.num_bytes else []
-        return build_drivers(self.drivers, self.kernels, data)
+        if self.workers > 1:
+            self.drivers[SET_LAUNCHER] = launcher_function()
+        launches = launches_source(self.launches, self.target)
+        return build_drivers(self.drivers, self.kernels, data, self.check_functions, launches)
 
 
 @dataclass(kw_only=True)
@@ -130,7 +145,7 @@ class _CpuEmitter(Emitter[CpuStage]):
         name = f"{self.prefix}_region{self._regions}"
         self._regions += 1
         variables, wanted = list(region.outputs), list(range(len(region.outputs)))
-        recorder = Recorder(name, region) if library.record else None
+        recorder = Recorder(region) if library.record else None
         if recorder is not None:
             library.recorders.append(recorder)
             self._recorded.append(relax.Var("recorded"))

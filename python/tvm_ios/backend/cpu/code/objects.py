@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import tvm
 from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
 
 from ....database.code_digest import code_digest
 from ....database.digest import digest
@@ -136,6 +138,32 @@ def drivers_code(
         return tvm.compile(tvm.IRModule(drivers), target=target, tir_pipeline=PIPELINE).mod
 
     return _code(key, store, compile_all)
+
+
+def ir_code(source: str, target: tvm.target.Target, store: ObjectStore) -> bytes:
+    """Return the object code of LLVM IR, from the store or compiled."""
+    text = json.dumps([source, str(target), _compiler()])
+    key = hashlib.sha256(text.encode()).hexdigest()
+
+    def compile_all() -> tvm.runtime.Module:
+        with TemporaryFolder() as folder:
+            path = folder / "code.ll"
+            path.write_text("\n".join((_header(target), source)))
+            return tvm.runtime.load_module(str(path))
+
+    return _code(key, store, compile_all)
+
+
+def _header(target: tvm.target.Target) -> str:
+    """Return how LLVM IR names a target, as TVM's own code does."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("nothing")
+        T.evaluate(tirx.const(0, "int32"))
+    module = tvm.compile(tvm.IRModule({"nothing": builder.get()}), target=target).mod
+    lines = module.inspect_source("ll").splitlines()
+    named = [line for line in lines if line.startswith(("target datalayout", "target triple"))]
+    (flag,) = (line.split("=", 1)[1] for line in lines if '"tvm_target"' in line)
+    return "\n".join([*named, "!llvm.module.flags = !{!0}", f"!0 ={flag}"])
 
 
 def module_of(code: bytes, names: Sequence[str] = ()) -> tvm.runtime.Module:

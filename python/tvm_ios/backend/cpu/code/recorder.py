@@ -1,151 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
 """A mode in which a network records when its workers compute what.
 
-Each call of a kernel notes the time before and after it in a tensor that the network returns
-besides its results. Everything else is as it is without: the waits, the places of the tensors, and
-the order of the calls.
+The threads of a launch note the time before and after each call of a kernel in a tensor that the
+network returns besides its results. Everything else is as it is without: the waits, the places of
+the tensors, and the claims.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-import tvm
-from tvm import tirx
-from tvm.tirx.script import builder as T
+import numpy as np
 
 from ....ops.tensor import TensorSpec
-from ..stage.plan import Share
 from ..stage.stage import CpuStage
-from .llvm_ir import symbol
+from .launch_tables import LaunchTables, Part
 from .region import Region
-from .waits import Position, WaitPlan, positions
+from .units import units_of
+from .waits import positions
 
-_CLOCK = 6 if sys.platform == "darwin" else 1  # CLOCK_MONOTONIC
+_NUMBERS = 3  # of a unit: begin and end in nanoseconds, and the thread
 
 
 class Record(NamedTuple):
-    """What was recorded: a worker called a phase of a kernel, maybe on no tiles.
+    """A call of a phase of a kernel, on one unit or several.
 
     Attributes
     ----------
-    position : int
-        The place in the launch.
-    worker : int
+    part : Part
+        Whose units they are.
     stage : CpuStage
     call, phase : int
         The kernel of the stage, and its phase.
-    empty : bool
-        Whether the worker had no tiles to compute.
+    thread : int
+        The worker that has computed them.
+    units : int
+    begin, end : int
+        Nanoseconds.
     """
 
-    position: int
-    worker: int
+    part: Part
     stage: CpuStage
     call: int
     phase: int
-    empty: bool
+    thread: int
+    units: int
+    begin: int
+    end: int
 
 
 class Recorder:
-    """Emits the records of one launch.
+    """What is recorded of one launch.
 
     Parameters
     ----------
-    name : str
-        A name that no other launch of the library has.
     region : Region
         What is launched.
 
     Attributes
     ----------
-    region : Region
-    records : list of Record
-        In the order in which they are stored; each is two numbers, the nanoseconds before and after
-        the call.
-    spec : TensorSpec
-        The tensor in which they are stored.
     workers : int
-    plan : WaitPlan
-        How the workers wait for each other; known when the launch is emitted.
+    spec : TensorSpec
+        The tensor in which the threads of the launch note their calls.
+    tables : LaunchTables
+        What they compute; known when the launch is emitted.
     """
 
-    def __init__(self, name: str, region: Region) -> None:
-        launched = [list(_records(n, p)) for n, p in enumerate(positions(region.stages))]
-        self._name, self._first = name, list(accumulate(map(len, launched), initial=0))
-        self._timestamps: Any = None
-        self.region = region
-        self.records = [record for position in launched for record in position]
-        self.spec = TensorSpec((2 * len(self.records),), "int64")
+    def __init__(self, region: Region) -> None:
+        self._launched = positions(region.stages)
         self.workers = region.stages[0].plan.workers
-        self.plan = WaitPlan(frozenset(), ())
+        count = sum(len(units) for position in units_of(region) for units in position)
+        self.spec = TensorSpec((_NUMBERS * count,), "int64")
+        self.tables = LaunchTables((), ())
 
-    @contextmanager
-    def launch(self, timestamps: Any, plan: WaitPlan) -> Iterator[None]:
-        """Emit what the launch emitted inside needs to record in ``timestamps`` of :attr:`spec`."""
-        self._timestamps, self.plan = timestamps, plan
-        source = _SOURCE.format(note=symbol(self._note), clock=_CLOCK)
-        with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(source)):
-            yield
-
-    @contextmanager
-    def around(self, position: int, worker: Any, step: int = 0) -> Iterator[None]:
-        """Emit the record of the call emitted inside.
+    def records(self, noted: np.ndarray) -> list[Record]:
+        """Return the calls of one launch, in the order of their begin.
 
         Parameters
         ----------
-        position : int
-        worker : expression
-            A number, or the variable of the launch if all workers make the same call.
-        step : int
-            The number among the worker's calls at this position.
+        noted : numpy.ndarray
+            int64, of :attr:`spec`.
         """
-        first = self._first[position]
-        if isinstance(worker, int):
-            own = (n for n, r in enumerate(self.records[first:]) if r.worker == worker)
-            worker = tirx.const(next(own) + step, "int32")
-        record = tirx.const(2 * first, "int32") + 2 * worker
-        self._emit(record)
-        yield
-        self._emit(record + 1)
+        table = noted.reshape(-1, _NUMBERS).tolist()
+        found = [record for part in self.tables.parts for record in self._calls(part, table)]
+        return sorted(found, key=lambda record: record.begin)
 
-    @property
-    def _note(self) -> str:
-        return f"{self._name}_note"
-
-    def _emit(self, record: Any) -> None:
-        T.evaluate(T.call_extern("int32", self._note, self._timestamps.data, record))
-
-
-def _records(number: int, position: Position) -> Iterator[Record]:
-    """Yield the calls at a position: one of each worker, or the steps of each in turn."""
-    share = position.share
-    if isinstance(share, Share):
-        for worker, (begin, end) in enumerate(pairwise(share.cuts)):
-            yield Record(number, worker, position.stage, share.call, share.phase, begin == end)
-        return
-    for worker, steps in enumerate(share.steps):
-        for step in steps:
-            yield Record(number, worker, position.stage, step.call, 0, step.begin == step.end)
-
-
-_SOURCE = """
-declare i32 @clock_gettime(i32, ptr)
-
-define internal i32 {note}(ptr %timestamps, i32 %record) {{
-  %time = alloca [2 x i64]
-  call i32 @clock_gettime(i32 {clock}, ptr %time)
-  %seconds = load i64, ptr %time
-  %place = getelementptr i64, ptr %time, i32 1
-  %rest = load i64, ptr %place
-  %whole = mul i64 %seconds, 1000000000
-  %timestamp = add i64 %whole, %rest
-  %target = getelementptr i64, ptr %timestamps, i32 %record
-  store i64 %timestamp, ptr %target
-  ret i32 0
-}}
-"""
+    def _calls(self, part: Part, table: Sequence[Sequence[int]]) -> Iterator[Record]:
+        """Yield the calls for a part; units that are computed with the one before begin at 0."""
+        first, stage = self.tables.first_unit(part), self._launched[part.position].stage
+        begins = [n for n in range(len(part.units)) if table[first + n][0]]
+        for number, following in zip(begins, [*begins[1:], len(part.units)], strict=True):
+            begin, end, thread = table[first + number]
+            unit = part.units[number]
+            yield Record(part, stage, unit.call, unit.phase, thread, following - number, begin, end)

@@ -25,15 +25,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import tvm
 from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ....ops.tensor import TensorSpec
 from ..kernels.footprint import Runs
 from .functions import KernelFunctions
 from .llvm_ir import constant_array, symbol
+from .pipeline import SYMBOL
 from .region import Region
 from .waits import Position, positions, worker_accesses
 
+DELAY = "tvm_ios_delay"
+"""The function of a launch's code that delays a step."""
 _FIELDS = 5  # numbers that describe runs of one version
 _SENTENCE = (
     "A worker used what another one had not completed, or overwrote what another one still needed; "
@@ -73,41 +77,76 @@ class Shadow:
 
 
 class WaitCheck:
-    """Emits the checks of one launch.
+    """Emits what the driver of a launch does to check it.
 
     Parameters
     ----------
     name : str
-        A name that no other launch of the library has.
-    tables : CheckTables
-    workers : int
+        The name of the launch.
     shadow : Buffer
         Memory of :attr:`Shadow.spec`.
     """
 
-    def __init__(self, name: str, tables: CheckTables, workers: int, shadow: Any) -> None:
-        self._name, self._workers, self._shadow = name, workers, shadow
-        self._tables = tables
+    def __init__(self, name: str, shadow: Any) -> None:
+        self._name, self._shadow = name, shadow
+
+    @staticmethod
+    def before(name: str) -> tuple[str, ...]:
+        """Return the functions of the shadow and of a step that come before the step."""
+        return DELAY, f"{name}_begun"
+
+    @staticmethod
+    def after(name: str) -> tuple[str, ...]:
+        """Return the functions of the shadow and of a step that come after the step."""
+        return (f"{name}_ended",)
 
     @contextmanager
     def launch(self) -> Iterator[None]:
         """Emit the preparation before the launch emitted inside, and the verdict after it."""
         with T.serial(self._shadow.shape[0]) as i:
             T.buffer_store(self._shadow, tirx.const(0, "int32"), [i])
-        source = tvm.ir.StringImm(self._source())
-        with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
-            yield
+        yield
         with T.Assert(self._shadow[0] == 0, _SENTENCE):
             pass
 
-    def delay(self, position: int, worker: Any) -> None:
-        """Emit a delay of ``worker``, before it waits."""
-        T.evaluate(T.call_extern("int32", f"{self._name}_delay", self._step(position, worker)))
 
-    @contextmanager
-    def around(self, position: int, worker: Any) -> Iterator[None]:
-        """Emit the checks before and after what ``worker`` does at a position."""
-        step, shadow = self._step(position, worker), self._shadow
+def check_functions(
+    name: str, region: Region, kernels: KernelFunctions
+) -> dict[str, tirx.PrimFunc]:
+    """Return the functions that check the steps of a launch, by their symbols in C."""
+    workers, launched = region.stages[0].plan.workers, positions(region.stages)
+    tables, size = check_tables(launched, region, kernels, workers), Shadow(region).spec.shape
+    functions = {}
+    for function, ends in ((f"{name}_begun", False), (f"{name}_ended", True)):
+        check = _StepCheck(name, tables)
+        functions[function] = check.function(function, size, ends).with_attr(SYMBOL, function)
+    return functions
+
+
+class _StepCheck:
+    """Emits a function that checks a step of a launch."""
+
+    def __init__(self, name: str, tables: CheckTables) -> None:
+        self._name, self._tables = name, tables
+        self._shadow: Any = None
+
+    def function(self, name: str, size: Sequence[int], ends: bool) -> tirx.PrimFunc:
+        """Build the function of the shadow's address and of the step that begins or ``ends``."""
+        with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+            T.func_name(name)
+            T.func_attr({"tirx.noalias": True})
+            T.func_ret(tvm.ir.PrimType("int32"))
+            pointer = T.arg("shadow", T.handle("int32"))
+            step = T.arg("step", tirx.Var("step", "int32"))
+            self._shadow = T.decl_buffer(size, "int32", data=pointer, layout=None)
+            source = tvm.ir.StringImm(self._source())
+            with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
+                self._emit(step, ends)
+            T.Return(tirx.const(0, "int32"))
+        return builder.get()
+
+    def _emit(self, step: Any, ends: bool) -> None:
+        shadow = self._shadow
 
         def current(place: Any, version: Any) -> None:
             self._require(shadow[place] == version)
@@ -121,18 +160,13 @@ class WaitCheck:
             T.buffer_store(shadow, version, [place])
 
         self._each(step, 0, current)
-        self._each(step, 1, begun)
-        yield
-        self._each(step, 0, current)
-        self._each(step, 1, own)
-        T.buffer_store(shadow, tirx.const(1, "int32"), [step + 1])
+        self._each(step, 1, own if ends else begun)
+        if ends:
+            T.buffer_store(shadow, tirx.const(1, "int32"), [step + 1])
 
     def _require(self, condition: Any) -> None:
         with T.If(tirx.Not(condition)), T.Then():
             T.buffer_store(self._shadow, tirx.const(1, "int32"), [0])
-
-    def _step(self, position: int, worker: Any) -> Any:
-        return tirx.const(position * self._workers, "int32") + worker
 
     def _each(self, step: Any, kind: int, body: Body) -> None:
         """Emit ``body`` for each byte that a step reads (kind 0) or writes (kind 1)."""
@@ -148,9 +182,9 @@ class WaitCheck:
         return T.call_extern("int32", f"{self._name}_number", index)
 
     def _source(self) -> str:
+        """Return the function that the code calls."""
         numbers = self._tables.numbers
-        names = ("number", "numbers", "delay", "variable")
-        symbols = {name: symbol(f"{self._name}_{name}") for name in names}
+        symbols = {name: symbol(f"{self._name}_{name}") for name in ("number", "numbers")}
         return _SOURCE.format(size=len(numbers), values=constant_array(numbers), **symbols)
 
 
@@ -267,19 +301,22 @@ def _entries(versions: np.ndarray, runs: Runs) -> Iterator[tuple[int, ...]]:
 
 _SOURCE = """
 {numbers} = internal constant [{size} x i32] [{values}]
-{variable} = internal constant [15 x i8] c"TVM_IOS_DELAYS\\00"
-declare ptr @getenv(ptr)
-declare i64 @atol(ptr)
-declare i32 @usleep(i32)
-
 define internal i32 {number}(i32 %index) {{
   %place = getelementptr i32, ptr {numbers}, i32 %index
   %number = load i32, ptr %place
   ret i32 %number
 }}
 
-define internal i32 {delay}(i32 %step) {{
-  %text = call ptr @getenv(ptr {variable})
+"""
+
+DELAY_SOURCE = """
+@tvm_ios_delays = internal constant [15 x i8] c"TVM_IOS_DELAYS\\00"
+declare ptr @getenv(ptr)
+declare i64 @atol(ptr)
+declare i32 @usleep(i32)
+
+define internal i32 @tvm_ios_delay(ptr %shadow, i32 %step) {
+  %text = call ptr @getenv(ptr @tvm_ios_delays)
   %unset = icmp eq ptr %text, null
   br i1 %unset, label %done, label %set
 set:
@@ -302,5 +339,5 @@ sleep:
   br label %done
 done:
   ret i32 0
-}}
+}
 """

@@ -12,6 +12,7 @@ from typing import get_args
 from tvm import relax
 
 from ....graph.operators import OperatorGraph
+from ....lowering.implementation import Implementation
 from ....lowering.machine import Machine
 from ....lowering.replacements.find import Replacements, find_replacements
 from ....lowering.stages import Stage, StageBuilder
@@ -189,7 +190,15 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
             stage.groups,
             stage.after,
             plan(calls, self.workers, known[known.index(partitioning)], self.cache_bytes),
+            tuple(map(self._seconds, stage.implementations)),
         )
+
+    def _seconds(self, implementation: Implementation[Kernel]) -> float:
+        """Predict roughly how long one worker takes, from its arithmetic and its bytes."""
+        flops = sum(self.lowered.graph.operators[op].flops for op in implementation.operators)
+        num_bytes = sum(spec.num_bytes for spec in implementation.kernel.tensors)
+        machine = self.machine
+        return self.workers * max(flops / machine.flops, num_bytes / machine.bandwidth)
 
     def max_saving(
         self,

@@ -18,6 +18,9 @@ class CpuStage(Stage[Kernel]):
     ----------
     plan : StagePlan
         Which worker computes which tiles.
+    seconds : tuple of float
+        The predicted time of each implementation on one worker; empty if nothing is known.
     """
 
     plan: StagePlan
+    seconds: tuple[float, ...] = ()

@@ -19,6 +19,8 @@ from support.networks import NATIVE, assert_close, isa_of, relax_module
 from tvm_ios.backend.cpu.code.constants import Constants
 from tvm_ios.backend.cpu.code.driver import driver_function
 from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_drivers
+from tvm_ios.backend.cpu.code.launch_code import LaunchCode, launches_source
+from tvm_ios.backend.cpu.code.launch_tables import LaunchTables
 from tvm_ios.backend.cpu.code.region import CpuStage, Region, form_region
 from tvm_ios.backend.cpu.kernels.conv.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
@@ -145,8 +147,8 @@ class Network:
         stages: Sequence[CpuStage],
         kernels: KernelFunctions,
         synchronization: Synchronization,
-    ) -> tirx.PrimFunc:
-        """The function of a region; ``kernels`` gets those that it calls."""
+    ) -> tuple[tirx.PrimFunc, LaunchCode]:
+        """The function of a region, and what it calls; ``kernels`` gets those that it calls."""
         region = self.region(stages)
         specs = [TensorSpec(a.shape, str(a.dtype)) for a in self._arrays(region)]
         constants = Constants.of(stages)
@@ -205,10 +207,15 @@ class Regions:
 
 
 def linked(
-    drivers: dict, kernels: KernelFunctions, constants: Iterable[Constants] = ()
+    drivers: dict[str, tuple[tirx.PrimFunc, LaunchCode]],
+    kernels: KernelFunctions,
+    constants: Iterable[Constants] = (),
 ) -> tvm.runtime.Module:
     data = [some.module for some in constants]
-    return tvm.runtime.Executable(build_drivers(drivers, kernels, data)).jit()
+    functions = {name: function for name, (function, _) in drivers.items()}
+    source = launches_source([launch for _, launch in drivers.values()], NATIVE)
+    module = build_drivers(functions, kernels, data, launches=source)
+    return tvm.runtime.Executable(module).jit()
 
 
 def _name(*way: object) -> str:
@@ -231,17 +238,17 @@ def test_a_region_computes_what_its_operators_compute(
         assert_close(values["softmax"], scipy.special.softmax(ROW_VALUES, axis=-1))
 
 
-def driver_text(
+def driver(
     network: Network, stages: Sequence[CpuStage], synchronization: Synchronization = "barrier"
-) -> str:
+) -> tuple[str, LaunchTables]:
     region = network.region(stages)
     specs = [TensorSpec(SHAPE)] * (len(region.inputs) + len(region.outputs))
     specs.append(TensorSpec((region.workspace_bytes,), "uint8"))
     constants = Constants.of(stages)
-    function = driver_function(
+    function, launch = driver_function(
         "region", region, specs, KernelFunctions(NATIVE), constants, NATIVE, synchronization
     )
-    return function.script()
+    return function.script(), launch.tables
 
 
 def test_a_region_is_one_launch_with_a_barrier_between_levels() -> None:
@@ -251,22 +258,19 @@ def test_a_region_is_one_launch_with_a_barrier_between_levels() -> None:
         (CUTS["one stage"], "groups", 1),
         (CUTS["a stage each"], "tiles", 5 + len(network.calls[5][0].phases)),
     ):
-        text = driver_text(network, network.stages(cut, [1.0] * 6, 2, partitioning))
+        text, tables = driver(network, network.stages(cut, [1.0] * 6, 2, partitioning))
         assert text.count("pragma_parallel_launch_point") == 1
-        assert text.count("pragma_parallel_barrier_when_finish") == levels - 1
-        assert text.count("T.parallel(2)") == levels
-        assert "region_wait" not in text
+        assert len(tables.barriers) == levels - 1
+        assert not any(part.waits for part in tables.parts)
 
 
 def test_a_region_needs_no_barrier_if_workers_wait_for_each_other() -> None:
     network = Network(in_place=False)
     stages = network.stages(CUTS["a stage each"], [1.0] * 6, 2, "tiles")
-    text = driver_text(network, stages, "point-to-point")
+    text, tables = driver(network, stages, "point-to-point")
     assert text.count("pragma_parallel_launch_point") == 1
-    assert "pragma_parallel_barrier_when_finish" not in text
-    assert "region_wait" in text
-    assert "region_complete" in text
-    assert "region_delay" not in text, "only debug mode has checks"
+    assert not tables.barriers
+    assert any(part.waits for part in tables.parts)
 
 
 def test_equal_kernels_are_one_function() -> None:

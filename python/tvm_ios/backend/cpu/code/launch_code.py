@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The code of a launch: its tables, functions that call kernels, and the start of the threads.
+
+What ``tvm_ios_runtime`` has loaded runs on its helpers, by a function that it stores in the
+library. Without it, the launch runs on TVM's thread pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
+
+from .launch_loop import LINE, loop_source
+from .launch_tables import LaunchTables
+from .llvm_ir import constant_array, symbol
+from .region import Place
+from .wait_check import DELAY, DELAY_SOURCE
+
+_VERSION = 1  # ClaimProgram::kVersion
+SET_LAUNCHER = "tvm_ios_set_launcher"
+"""The function of a library that stores what runs its launches."""
+_STORE = "tvm_ios_store_launcher"
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A function that units call.
+
+    Attributes
+    ----------
+    symbol : str
+        A phase of a kernel.
+    places : sequence of Place
+        Its tensors.
+    prefetches : bool
+        Whether it takes what is read next.
+    before, after : tuple of str
+        Functions of the tensor ``shadow`` and of ``step`` that are called before and after it.
+    step, shadow : int
+    """
+
+    symbol: str
+    places: tuple[Place, ...]
+    prefetches: bool
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    step: int = 0
+    shadow: int = 0
+
+
+def launcher_function() -> tirx.PrimFunc:
+    """Build the public function :data:`SET_LAUNCHER` of a pointer.
+
+    It points to two functions: one runs a program, as ``HelperPool::Run`` does, and one waits until
+    nobody looks at a program any more, which is to be unloaded.
+    """
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(SET_LAUNCHER)
+        T.evaluate(T.call_extern("int32", _STORE, T.arg("launcher", T.handle())))
+    return builder.get()
+
+
+def launches_source(launches: Sequence[LaunchCode], target: tvm.target.Target) -> str:
+    """Return the LLVM IR of all launches of a library."""
+    parts = [loop_source(target), _LAUNCHER.format(store=_STORE)]
+    for name, size in {launch.constants: None for launch in launches if launch.constants}:
+        parts.append(f"@{name} = external hidden constant [{size} x i8], align 64")
+    declared = {call.symbol: call for launch in launches for call in launch.calls}
+    parts += map(_declaration, declared.values())
+    if any(DELAY in call.before for launch in launches for call in launch.calls):
+        parts.append(DELAY_SOURCE)
+    parts += [launch.source() for launch in launches]
+    ends = (symbol(launch.function("forget")) for launch in launches if launch.is_parallel)
+    ends = [f"{{ i32, ptr, ptr }} {{ i32 65535, ptr {end}, ptr null }}" for end in ends]
+    if ends:
+        kind = f"[{len(ends)} x {{ i32, ptr, ptr }}]"
+        parts.append(f"@llvm.global_dtors = appending global {kind} [{', '.join(ends)}]")
+    return "\n".join(parts)
+
+
+class LaunchCode:
+    """The LLVM IR of one launch.
+
+    Parameters
+    ----------
+    name : str
+        A name that no other launch of the library has.
+    tables : LaunchTables
+    calls : sequence of KernelCall
+        The functions.
+    functions : sequence of int
+        Which function each unit calls, in the order of the units.
+    num_arguments : int
+        The number of tensors.
+    constants : (str, int), optional
+        The symbol and the size of the constants that the calls read.
+    record : bool
+        Whether units are recorded in the last tensor.
+
+    Attributes
+    ----------
+    tables : LaunchTables
+    calls : sequence of KernelCall
+    constants : (str, int), optional
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tables: LaunchTables,
+        calls: Sequence[KernelCall],
+        functions: Sequence[int],
+        num_arguments: int,
+        constants: tuple[str, int] | None,
+        record: bool,
+    ) -> None:
+        self._name, self.tables, self.calls = name, tables, calls
+        self._functions, self._num_arguments, self._record = functions, num_arguments, record
+        self.constants = constants
+
+    @property
+    def state_bytes(self) -> int:
+        """The size of the state of a launch on TVM's pool."""
+        return (len(self.tables.columns) + 1) * LINE
+
+    def function(self, part: str) -> str:
+        """Return the name of ``"sequence"``, ``"launch"``, ``"work"`` or ``"error"``."""
+        return f"{self._name}_{part}"
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether several threads share the launch."""
+        return len(self.tables.columns) > 1
+
+    def source(self) -> str:
+        """Return the LLVM IR of the functions and of the tables."""
+        checks = {name for call in self.calls for name in (*call.before, *call.after)} - {DELAY}
+        parts = [f"declare i32 {symbol(name)}(ptr, i32)" for name in sorted(checks)]
+        parts += [self._unit_function(n, call) for n, call in enumerate(self.calls)]
+        parts += [self._table_source(), self._entry_source()]
+        return "\n".join(parts)
+
+    def _symbol(self, part: str) -> str:
+        return symbol(self.function(part))
+
+    def _unit_function(self, number: int, call: KernelCall) -> str:
+        name = self._symbol(f"unit{number}")
+        lines = [f"define internal i32 {name}(ptr %arguments, i32 %begin, i32 %end, i32 %ahead) {{"]
+        if call.before or call.after:
+            lines += [
+                f"  %shadow_place = getelementptr ptr, ptr %arguments, i32 {call.shadow}",
+                "  %shadow = load ptr, ptr %shadow_place",
+            ]
+        lines += [_check(name, call.step) for name in call.before]
+        for n, place in enumerate(call.places):
+            base = f"@{self.constants[0]}" if self.constants else "null"
+            if place.parameter is not None:
+                base = f"%base{n}"
+                lines += [
+                    f"  %place{n} = getelementptr ptr, ptr %arguments, i32 {place.parameter}",
+                    f"  {base} = load ptr, ptr %place{n}",
+                ]
+            lines.append(f"  %tensor{n} = getelementptr i8, ptr {base}, i64 {place.offset}")
+        tensors = [f"ptr %tensor{n}" for n in range(len(call.places))]
+        ahead = ["i32 %ahead"] if call.prefetches else []
+        passed = ", ".join([*tensors, "i32 %begin", "i32 %end", *ahead])
+        lines.append(f"  %result = call i32 {symbol(call.symbol)}({passed})")
+        lines += [_check(name, call.step) for name in call.after]
+        return "\n".join([*lines, "  ret i32 %result", "}"])
+
+    def _table_source(self) -> str:
+        tables = self.tables
+        parts, waits = [], []
+        for part in tables.parts:
+            parts += [tables.first_unit(part), len(part.units), len(waits) // 2, len(part.waits)]
+            parts += [part.barrier, int(part.chain)]
+            waits += [number for wait in part.waits for number in wait]
+        first = [0]
+        for column in tables.columns:
+            first.append(first[-1] + len(column))
+        all_units = (unit for part in tables.parts for unit in part.units)
+        units = [
+            number
+            for function, unit in zip(self._functions, all_units, strict=True)
+            for number in (function, unit.begin, unit.end, unit.ahead)
+        ]
+        barriers = [number for row in tables.barriers for number in row]
+        numbers = {
+            "first": first,
+            "parts": parts,
+            "units": units,
+            "waits": waits,
+            "barriers": barriers,
+        }
+        lines = [
+            f"{self._symbol(name)} = internal constant [{len(values)} x i32] "
+            f"[{constant_array(values)}]"
+            for name, values in numbers.items()
+        ]
+        pointers = ", ".join(f"ptr {self._symbol(f'unit{n}')}" for n in range(len(self.calls)))
+        lines.append(
+            f"{self._symbol('functions')} = internal constant [{len(self.calls)} x ptr] "
+            f"[{pointers}]"
+        )
+        lines.append(f"{self._symbol('history')} = internal global [32 x i64] zeroinitializer")
+        record = self._num_arguments - 1 if self._record else -1
+        head = constant_array([_VERSION, len(tables.columns), record, 0])
+        names = (*numbers, "functions", "history")
+        pointers = ", ".join(f"ptr {self._symbol(name)}" for name in names)
+        lines.append(
+            f"{self._symbol('program')} = internal constant %Program {{ {head}, {pointers} }}"
+        )
+        return "\n".join(lines)
+
+    def _entry_source(self) -> str:
+        parameters = ", ".join(f"ptr %t{n}" for n in range(self._num_arguments))
+        stores = "\n".join(
+            f"  %a{n} = getelementptr ptr, ptr %arguments, i32 {n}\n  store ptr %t{n}, ptr %a{n}"
+            for n in range(self._num_arguments)
+        )
+        names = ("sequence", "launch", "work", "error", "program", "forget")
+        template = _LAUNCH if self.is_parallel else _SEQUENCE
+        return template.format(
+            parameters=parameters,
+            stores=stores,
+            count=self.tables.num_units,
+            columns=len(self.tables.columns),
+            **{name: self._symbol(name) for name in names},
+        )
+
+
+def _declaration(call: KernelCall) -> str:
+    types = ["ptr"] * len(call.places) + ["i32"] * (2 + call.prefetches)
+    return f"declare i32 {symbol(call.symbol)}({', '.join(types)})"
+
+
+def _check(name: str, step: int) -> str:
+    return f"  call i32 {symbol(name)}(ptr %shadow, i32 {step})"
+
+
+_LAUNCHER = """
+@tvm_ios_launcher = internal global ptr null
+
+define hidden i32 @{store}(ptr %launcher) {{
+  store atomic ptr %launcher, ptr @tvm_ios_launcher release, align 8
+  ret i32 0
+}}
+"""
+
+_SEQUENCE = """
+define hidden i32 {sequence}(ptr %arguments, {parameters}) {{
+{stores}
+  %error = call i32 @tvm_ios_sequence(ptr {program}, ptr %arguments, i32 {count})
+  ret i32 %error
+}}
+"""
+
+_LAUNCH = """
+; Return 0 or an error, or -1 if the launch is to run on TVM's pool.
+define hidden i32 {launch}(ptr %arguments, ptr %state, {parameters}) {{
+{stores}
+  %launcher = load atomic ptr, ptr @tvm_ios_launcher acquire, align 8
+  %none = icmp eq ptr %launcher, null
+  br i1 %none, label %pool, label %helpers
+helpers:
+  %run = load ptr, ptr %launcher
+  %error = call i32 %run(ptr {program}, ptr %arguments)
+  %failed = icmp ne i32 %error, 0
+  %result = zext i1 %failed to i32
+  ret i32 %result
+pool:
+  call void @tvm_ios_begin(ptr {program}, ptr %state)
+  ret i32 -1
+}}
+
+define hidden i32 {work}(ptr %arguments, ptr %state, i32 %worker) {{
+  call void @tvm_ios_work(ptr {program}, ptr %arguments, ptr %state, i32 %worker, i32 {columns})
+  ret i32 0
+}}
+
+define hidden i32 {error}(ptr %state) {{
+  %place = call ptr @tvm_ios_error(ptr {program}, ptr %state)
+  %error = load i32, ptr %place
+  ret i32 %error
+}}
+
+; Before the library is unloaded, those who helped must have left.
+define internal void {forget}() {{
+  %launcher = load atomic ptr, ptr @tvm_ios_launcher acquire, align 8
+  %none = icmp eq ptr %launcher, null
+  br i1 %none, label %done, label %wait
+wait:
+  %place = getelementptr ptr, ptr %launcher, i32 1
+  %function = load ptr, ptr %place
+  call void %function(ptr {program})
+  br label %done
+done:
+  ret void
+}}
+"""

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The threads that help callers of compiled models: those of C++, which all models share."""
+
+from __future__ import annotations
+
+import tvm_ffi
+
+from tvm_ios_env.machine import default_threads
+
+from .library import load_library
+
+_SET_LAUNCHER = "tvm_ios_set_launcher"
+"""The function of a library that stores what runs its launches."""
+
+
+def use_helpers(library: tvm_ffi.Module) -> bool:
+    """Let a library run on the helpers of this process, if it can; return whether it does.
+
+    Libraries of earlier releases run on TVM's thread pool, and those for one thread on none.
+
+    Raises
+    ------
+    ImportError
+        If ``libtvm_ios.so`` cannot be loaded.
+    """
+    set_launcher = library.get_function(_SET_LAUNCHER, query_imports=True)
+    if set_launcher is None:
+        return False
+    load_library()
+    tvm_ffi.get_global_func("tvm_ios.runtime.UseHelpers")(set_launcher, default_threads())
+    return True

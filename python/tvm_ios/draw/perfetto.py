@@ -117,7 +117,14 @@ def _call(span: Span, about: dict[str, list[str]]) -> dict[str, Any]:
         _track_of(span.worker),
         span.begin,
         span.end,
-        {"stage": span.stage, "kernel": span.kernel, "phase": span.phase, **about},
+        {
+            "stage": span.stage,
+            "kernel": span.kernel,
+            "phase": span.phase,
+            "units": span.units,
+            "stolen": span.stolen,
+            **about,
+        },
     )
 
 

@@ -123,12 +123,11 @@ def _parameters(
         if not isinstance(value, _Tensor) or value.kind != "input":
             return None
         parameters.append((value.kind, value.number))
-    types = _types(driver)
-    for number, ty in enumerate(types):
-        places = [j for j, result in enumerate(results) if result == ("written", number)]
-        if len(places) == 1:
-            parameters.append(("output", places[0]))
-        elif not places and str(ty.dtype) == "uint8" and ty.ndim == 1 and _is_static(ty):
+    for number, ty in enumerate(_types(driver)):
+        written = _Tensor("written", number)
+        if written in results:
+            parameters.append(("output", results.index(written)))
+        elif str(ty.dtype) == "uint8" and ty.ndim == 1 and _is_static(ty):
             parameters.append(("workspace", int(ty.shape[0])))
         else:
             return None

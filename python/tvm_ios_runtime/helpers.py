@@ -23,8 +23,9 @@ def use_helpers(library: tvm_ffi.Module) -> bool:
     ImportError
         If ``libtvm_ios.so`` cannot be loaded.
     """
-    set_launcher = library.get_function(_SET_LAUNCHER, query_imports=True)
-    if set_launcher is None:
+    try:
+        set_launcher = library.get_function(_SET_LAUNCHER, query_imports=True)
+    except AttributeError:
         return False
     load_library()
     tvm_ffi.get_global_func("tvm_ios.runtime.UseHelpers")(set_launcher, default_threads())

@@ -393,6 +393,7 @@ KINDS: dict[str, Sequence[Kind]] = {
     "runtime.TimeOnRunner": (bench, program_bytes, call_bytes, workers, integer, real),
     "runtime.SetNumThreads": (workers,),
     "runtime.TimeArithmetic": (workers,),
+    "runtime.UseHelpers": (driver, workers),
     "runtime.WriteMemory": (bench, integer, integer, blob),
     "runtime.cuda.CudnnAlgorithms": (integer, convolution),
     "runtime.cuda.CudnnVersion": (),

@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tvm import relax
 
 import tvm_ios
 from support.database import branches
+from support.networks import conv, relax_module
 
 # The parent's model; a child that does something, and who waits for it.
 PREPARE = """
@@ -52,6 +54,13 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for threads in (1, 2):
         model = tvm_ios.compile(branches(), threads=threads, search=False)
         model.save(path / f"on{threads}.so")
+
+    def body(emit, x):
+        x = emit(conv(x, 16))
+        return relax.Tuple([x, x])
+
+    mod = relax_module(body, (1, 8, 20, 20))
+    tvm_ios.compile(mod, threads=2, search=False).save(path / "machine.so")
     return path
 
 
@@ -66,9 +75,16 @@ def run(code: str, directory: Path) -> str:
 
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("wait", ["spinning", pytest.param("sleeping", marks=pytest.mark.slow)])
-def test_a_child_is_told(wait: str, load: str, directory: Path) -> None:
-    """It neither hangs nor dies, and the parent goes on."""
-    code = PREPARE.format(load=LOADS[load].format("on2")) + WAITS[wait]
+def test_a_child_has_helpers_of_its_own(wait: str, load: str, directory: Path) -> None:
+    code = PREPARE.format(load=LOADS[load].format("on2")) + WAITS[wait] + "\nexpected = call()\n"
+    check = "assert all(np.array_equal(call()[0], expected[0]) for _ in range(20))"
+    assert run(code + FORK.format(child=check), directory) == "parent is right\n"
+
+
+@pytest.mark.parametrize("wait", ["spinning", pytest.param("sleeping", marks=pytest.mark.slow)])
+def test_a_child_is_told(wait: str, directory: Path) -> None:
+    """What needs a virtual machine needs TVM's threads: it neither hangs nor dies."""
+    code = PREPARE.format(load=LOADS["runtime"].format("machine")) + WAITS[wait]
     assert run(code + FORK.format(child="assert refused()"), directory) == "parent is right\n"
 
 

@@ -46,9 +46,17 @@ class TestProgram {
     values.assign(units_.size(), 0);
     counts = std::vector<std::atomic<int32_t>>(units_.size());
     functions_ = {function};
-    program_ = {ClaimProgram::kVersion, static_cast<int32_t>(columns_.size()), -1, 0,
-                first_part_.data(), parts_.data(), units_.data(), waits_.data(),
-                barriers_.data(), functions_.data(), &history_};
+    program_ = {ClaimProgram::kVersion,
+                static_cast<int32_t>(columns_.size()),
+                -1,
+                0,
+                first_part_.data(),
+                parts_.data(),
+                units_.data(),
+                waits_.data(),
+                barriers_.data(),
+                functions_.data(),
+                &history_};
     return &program_;
   }
 

@@ -96,15 +96,15 @@ TEST(Claims, OneThreadRunsAChainInOrder) {
   TestProgram program(2);
   program.Add(0, 1, false, {});
   program.Add(1, 100, true, {});
-  const ClaimProgram* tables = program.Finish([](void** arguments, int32_t begin, int32_t,
-                                                 int32_t) {
-    auto* threads = static_cast<Threads*>(arguments[0]);
-    if (begin == 0) return 0;
-    const std::lock_guard<std::mutex> lock(threads->mutex);
-    threads->of_chain.insert(std::this_thread::get_id());
-    threads->order.push_back(begin);
-    return 0;
-  });
+  const ClaimProgram* tables =
+      program.Finish([](void** arguments, int32_t begin, int32_t, int32_t) {
+        auto* threads = static_cast<Threads*>(arguments[0]);
+        if (begin == 0) return 0;
+        const std::lock_guard<std::mutex> lock(threads->mutex);
+        threads->of_chain.insert(std::this_thread::get_id());
+        threads->order.push_back(begin);
+        return 0;
+      });
   Threads threads;
   void* arguments[] = {&threads};
   Claims claims;
@@ -121,18 +121,18 @@ TEST(Claims, AThreadThatLostItsCoreHoldsUpItsUnitsAlone) {
   program.Add(0, 1, false, {});
   program.Add(1, 1, true, {});
   for (int32_t i = 0; i < 9; ++i) program.Add(0, 4, false, {});
-  const ClaimProgram* tables = program.Finish([](void** arguments, int32_t begin, int32_t end,
-                                                 int32_t) -> int32_t {
-    auto* own = static_cast<TestProgram*>(arguments[0]);
-    const auto last = static_cast<int32_t>(own->num_units()) - 1;
-    if (begin == last) {  // column 1: until all of column 0 has run
-      for (int32_t i = 0; i < last; ++i) {
-        while (own->counts[i].load() == 0) std::this_thread::sleep_for(milliseconds(1));
-      }
-    }
-    for (int32_t unit = begin; unit < end; ++unit) own->RunUnit(unit);
-    return 0;
-  });
+  const ClaimProgram* tables =
+      program.Finish([](void** arguments, int32_t begin, int32_t end, int32_t) -> int32_t {
+        auto* own = static_cast<TestProgram*>(arguments[0]);
+        const auto last = static_cast<int32_t>(own->num_units()) - 1;
+        if (begin == last) {  // column 1: until all of column 0 has run
+          for (int32_t i = 0; i < last; ++i) {
+            while (own->counts[i].load() == 0) std::this_thread::sleep_for(milliseconds(1));
+          }
+        }
+        for (int32_t unit = begin; unit < end; ++unit) own->RunUnit(unit);
+        return 0;
+      });
   void* arguments[] = {&program};
   Claims claims;
   claims.Begin(tables, arguments);
@@ -146,15 +146,15 @@ TEST(Claims, UnitsOfASlowColumnAreStolen) {
   TestProgram program(2);
   program.Add(0, 2, false, {});
   program.Add(1, 8, false, {});  // units 2 to 9, of which the first claim takes 2 to 5
-  const ClaimProgram* tables = program.Finish([](void** arguments, int32_t begin, int32_t end,
-                                                 int32_t) -> int32_t {
-    auto* own = static_cast<TestProgram*>(arguments[0]);
-    for (int32_t unit = 6; begin == 2 && unit < 10; ++unit) {
-      while (own->counts[unit].load() == 0) std::this_thread::sleep_for(milliseconds(1));
-    }
-    for (int32_t unit = begin; unit < end; ++unit) own->RunUnit(unit);
-    return 0;
-  });
+  const ClaimProgram* tables =
+      program.Finish([](void** arguments, int32_t begin, int32_t end, int32_t) -> int32_t {
+        auto* own = static_cast<TestProgram*>(arguments[0]);
+        for (int32_t unit = 6; begin == 2 && unit < 10; ++unit) {
+          while (own->counts[unit].load() == 0) std::this_thread::sleep_for(milliseconds(1));
+        }
+        for (int32_t unit = begin; unit < end; ++unit) own->RunUnit(unit);
+        return 0;
+      });
   void* arguments[] = {&program};
   Claims claims;
   claims.Begin(tables, arguments);

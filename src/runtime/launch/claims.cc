@@ -20,7 +20,8 @@ constexpr int kPatience = 16;
 constexpr int kLooksToSteal = 4;
 /*! \brief Looks between two readings of the clock. */
 constexpr int kLooks = 32;
-/*! \brief How long a thread looks before it sleeps, which costs it and who wakes it microseconds. */
+/*! \brief How long a thread looks before it sleeps, which costs it and who wakes it microseconds.
+ */
 constexpr std::chrono::microseconds kSpin{30};
 /*! \brief After such a time, a thread that sleeps looks for units to steal. */
 constexpr std::chrono::microseconds kSleep{500};

@@ -14,7 +14,8 @@
 namespace tvm_ios {
 namespace {
 
-/*! \brief How long a helper looks for work: longer than it takes to wake it, or a call to follow. */
+/*! \brief How long a helper looks for work: longer than it takes to wake it, or a call to follow.
+ */
 constexpr int64_t kSpin = 100000;
 constexpr int kLooks = 32;
 constexpr std::chrono::seconds kSleep{1};

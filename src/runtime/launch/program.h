@@ -32,6 +32,8 @@ struct CallHistory {
   std::atomic<int64_t> samples[kSamples];
 };
 
+static_assert(sizeof(CallHistory) <= 32 * sizeof(int64_t), "a library has room for it");
+
 /*!
  * \brief The smallest piece of work: a call of a function on a range of tiles.
  *
@@ -98,7 +100,8 @@ struct ClaimProgram {
   }
 };
 
-/*! \brief What is recorded of a unit; of units of one call, the first has it, the others nothing. */
+/*! \brief What is recorded of a unit; of units of one call, the first has it, the others nothing.
+ */
 struct UnitRecord {
   /*! \brief Nanoseconds of CLOCK_MONOTONIC; 0 in a unit that has no record. */
   int64_t begin;

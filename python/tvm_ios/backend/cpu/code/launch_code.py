@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import tvm
 from tvm import tirx
@@ -22,6 +23,7 @@ from .region import Place
 from .wait_check import DELAY, DELAY_SOURCE
 
 _VERSION = 1  # ClaimProgram::kVersion
+_HISTORY = 32  # numbers of 64 bits that CallHistory has at most
 SET_LAUNCHER = "tvm_ios_set_launcher"
 """The function of a library that stores what runs its launches."""
 _STORE = "tvm_ios_store_launcher"
@@ -75,8 +77,8 @@ def launches_source(launches: Sequence[LaunchCode], target: tvm.target.Target) -
     if any(DELAY in call.before for launch in launches for call in launch.calls):
         parts.append(DELAY_SOURCE)
     parts += [launch.source() for launch in launches]
-    ends = (symbol(launch.function("forget")) for launch in launches if launch.is_parallel)
-    ends = [f"{{ i32, ptr, ptr }} {{ i32 65535, ptr {end}, ptr null }}" for end in ends]
+    forgetting = (symbol(launch.function("forget")) for launch in launches if launch.is_parallel)
+    ends = [f"{{ i32, ptr, ptr }} {{ i32 65535, ptr {end}, ptr null }}" for end in forgetting]
     if ends:
         kind = f"[{len(ends)} x {{ i32, ptr, ptr }}]"
         parts.append(f"@llvm.global_dtors = appending global {kind} [{', '.join(ends)}]")
@@ -174,48 +176,43 @@ class LaunchCode:
         return "\n".join([*lines, "  ret i32 %result", "}"])
 
     def _table_source(self) -> str:
-        tables = self.tables
-        parts, waits = [], []
-        for part in tables.parts:
-            parts += [tables.first_unit(part), len(part.units), len(waits) // 2, len(part.waits)]
-            parts += [part.barrier, int(part.chain)]
-            waits += [number for wait in part.waits for number in wait]
-        first = [0]
-        for column in tables.columns:
-            first.append(first[-1] + len(column))
-        all_units = (unit for part in tables.parts for unit in part.units)
-        units = [
-            number
-            for function, unit in zip(self._functions, all_units, strict=True)
-            for number in (function, unit.begin, unit.end, unit.ahead)
-        ]
-        barriers = [number for row in tables.barriers for number in row]
-        numbers = {
-            "first": first,
-            "parts": parts,
-            "units": units,
-            "waits": waits,
-            "barriers": barriers,
-        }
+        numbers = self._numbers()
         lines = [
             f"{self._symbol(name)} = internal constant [{len(values)} x i32] "
             f"[{constant_array(values)}]"
             for name, values in numbers.items()
         ]
-        pointers = ", ".join(f"ptr {self._symbol(f'unit{n}')}" for n in range(len(self.calls)))
-        lines.append(
-            f"{self._symbol('functions')} = internal constant [{len(self.calls)} x ptr] "
-            f"[{pointers}]"
-        )
-        lines.append(f"{self._symbol('history')} = internal global [32 x i64] zeroinitializer")
+        units = ", ".join(f"ptr {self._symbol(f'unit{n}')}" for n in range(len(self.calls)))
+        kind = f"[{len(self.calls)} x ptr]"
+        lines.append(f"{self._symbol('functions')} = internal constant {kind} [{units}]")
+        history = f"[{_HISTORY} x i64] zeroinitializer"
+        lines.append(f"{self._symbol('history')} = internal global {history}")
         record = self._num_arguments - 1 if self._record else -1
-        head = constant_array([_VERSION, len(tables.columns), record, 0])
+        head = constant_array([_VERSION, len(self.tables.columns), record, 0])
         names = (*numbers, "functions", "history")
         pointers = ", ".join(f"ptr {self._symbol(name)}" for name in names)
-        lines.append(
-            f"{self._symbol('program')} = internal constant %Program {{ {head}, {pointers} }}"
-        )
+        program = f"%Program {{ {head}, {pointers} }}"
+        lines.append(f"{self._symbol('program')} = internal constant {program}")
         return "\n".join(lines)
+
+    def _numbers(self) -> dict[str, list[int]]:
+        """Return the tables, in the order of their pointers."""
+        tables = self.tables
+        waits: list[int] = []
+        parts: list[int] = []
+        for part in tables.parts:
+            parts += [tables.first_unit(part), len(part.units), len(waits) // 2, len(part.waits)]
+            parts += [part.barrier, int(part.chain)]
+            waits += [number for wait in part.waits for number in wait]
+        units = [unit for part in tables.parts for unit in part.units]
+        called = zip(self._functions, units, strict=True)
+        return {
+            "first": list(accumulate(map(len, tables.columns), initial=0)),
+            "parts": parts,
+            "units": [n for function, u in called for n in (function, u.begin, u.end, u.ahead)],
+            "waits": waits,
+            "barriers": [number for row in tables.barriers for number in row],
+        }
 
     def _entry_source(self) -> str:
         parameters = ", ".join(f"ptr %t{n}" for n in range(self._num_arguments))

@@ -162,7 +162,10 @@ void Claims::Call(const Unit& first, const Unit& last, int32_t home) {
   if (error != 0) error_.store(error, std::memory_order_relaxed);
   if (!records) return;
   auto* log = static_cast<UnitRecord*>(arguments_[program_->record]);
-  log[&first - program_->units] = {begin, Nanoseconds(), home};
+  const int64_t end = Nanoseconds();
+  for (const Unit* unit = &first; unit <= &last; ++unit) {
+    log[unit - program_->units] = {unit == &first ? begin : 0, end, home};
+  }
 }
 
 void Claims::Advance(int32_t column, uint32_t completed) {

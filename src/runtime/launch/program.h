@@ -103,7 +103,7 @@ struct ClaimProgram {
 /*! \brief What is recorded of a unit; of units of one call, the first has it, the others nothing.
  */
 struct UnitRecord {
-  /*! \brief Nanoseconds of CLOCK_MONOTONIC; 0 in a unit that has no record. */
+  /*! \brief Nanoseconds of CLOCK_MONOTONIC. */
   int64_t begin;
   int64_t end;
   /*! \brief The column at which the thread was at home. */

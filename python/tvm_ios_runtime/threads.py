@@ -79,14 +79,8 @@ class Runner:
 
     def __init__(self, workers: int) -> None:
         self._helper: ThreadPoolExecutor | None = None
-        self._workers, self._cores = workers, tvm_ffi.convert([str(i) for i in range(workers)])
-        self._configure = tvm_ffi.get_global_func("runtime.config_threadpool")
         if workers > 1 and not set_num_threads(workers):
             self._helper = ThreadPoolExecutor(1, "tvm_ios", set_num_threads, (workers,))
 
     def __call__(self, work: Callable[[], T]) -> T:
-        if self._helper is not None:
-            return self._helper.submit(work).result()
-        # Another model may have run in this thread since, on fewer threads.
-        self._configure(SHARE_ALL_CORES, self._workers, self._cores)
-        return work()
+        return work() if self._helper is None else self._helper.submit(work).result()

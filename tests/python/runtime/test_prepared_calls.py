@@ -12,7 +12,6 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-import tvm_ffi
 from tvm import relax
 
 import tvm_ios
@@ -399,23 +398,6 @@ def test_errors_leave_a_model_usable(model: Model, machine: Model) -> None:
         with pytest.raises(ValueError, match="overlaps"):
             model(first, second, out=[first, second])
         assert_equal(model(first, second), expected)
-
-
-def test_a_network_on_fewer_threads_may_run_in_between(tmp_path: Path) -> None:
-    """TVM's pool of a thread runs as many workers as it was last told to."""
-    models = []
-    for threads in (3, 2):
-        path = tmp_path / f"{threads}.so"
-        tvm_ios.compile(relax_module(odd, SHAPE, SHAPE), search=False, threads=threads).save(path)
-        models.append(tvm_ios_runtime.load(path))
-    many, few = models
-    expected, _ = by_machine(tvm_ios_runtime.load(tmp_path / "2.so"))(*images())
-    used = tvm_ffi.get_global_func("runtime.NumThreads")
-    with ThreadPoolExecutor(1) as thread:  # whose pool is not there yet
-        for model, threads in [(many, 3), (few, 2), (many, 3), (few, 2)]:
-            result, _ = thread.submit(model, *images()).result()
-            np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
-            assert thread.submit(used).result() == threads
 
 
 def test_each_signature_is_called_directly(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from .mutant import Mutant
 
 _CODE = "python/tvm_ios/backend/cpu/code"
 _KERNELS = "python/tvm_ios/backend/cpu/kernels"
+_LAUNCH = "backend/cpu/code/test_launch.py"
 _WAITS = "backend/cpu/code/test_waits.py"
 _TARGET = (
     "backend/cpu/code/test_prefetch_target.py::test_the_target_is_prefetched_after_the_last_chunk"
@@ -165,22 +166,22 @@ MUTANTS = (
     Mutant(
         "a timeline tells of waits for whom comes first",
         "python/tvm_ios/backend/cpu/measure/timeline.py",
-        "cause = max(self._causes[worker]",
-        "cause = min(self._causes[worker]",
+        "cause = max(self._before(part)",
+        "cause = min(self._before(part)",
         (f"{_TIMELINE}::test_a_worker_without_tiles_waits_through",),
     ),
     Mutant(
         "a timeline tells of a wait for what was computed later",
         "python/tvm_ios/backend/cpu/measure/timeline.py",
-        "bisect_left(self._done[other], completed,",
-        "bisect_left(self._done[other], completed + 1,",
+        "                yield self._last[column, completed - 1]",
+        "                yield self._last[max(self._last)]",
         (f"{_TIMELINE}::test_what_another_one_did_in_the_meantime_was_not_waited_for",),
     ),
     Mutant(
-        "the steps of a strip overwrite each other's records",
+        "only the first unit of a part is in a timeline",
         f"{_CODE}/recorder.py",
-        "next(own) + step",
-        "next(own)",
+        "for n in range(len(part.units)) if table[first + n][0]]",
+        "for n in range(1) if table[first + n][0]]",
         ("schedule/test_timeline.py::test_row_strips_are_in_it_one_by_one",),
     ),
     Mutant(
@@ -275,25 +276,38 @@ MUTANTS = (
         (f"{_COMPOSITIONS}::test_factors_of_another_shape_stay",),
     ),
     Mutant(
-        "a worker waits for one position less",
-        f"{_CODE}/progress.py",
-        "pairs = [n for wait in self._plan.waits for n in (wait.other * _LINE, wait.completed)]",
-        "pairs = [n for w in self._plan.waits for n in (w.other * _LINE, w.completed - 1)]",
+        "a part waits for one part less",
+        f"{_CODE}/launch_tables.py",
+        "tuple((other, count) for other, count in needed if count)",
+        "tuple((other, count - 1) for other, count in needed if count)",
         (f"{_WAITS}::test_a_delayed_worker_changes_nothing",),
     ),
     Mutant(
-        "a worker looks at its own count",
-        f"{_CODE}/progress.py",
-        "pairs = [n for wait in self._plan.waits for n in (wait.other * _LINE, wait.completed)]",
-        "pairs = [n for w in self._plan.waits for n in (w.worker * _LINE, 0)]",
-        (f"{_WAITS}::test_a_delayed_worker_changes_nothing",),
+        "generated code does not look at what a part waits for",
+        f"{_CODE}/launch_loop.py",
+        "  %enough = icmp uge i32 %completed, %needed\n",
+        "  %enough = icmp uge i32 %needed, 0\n",
+        (f"{_LAUNCH}::test_one_thread_claims_the_same_units_in_the_same_order",),
+    ),
+    Mutant(
+        "generated code passes over barriers",
+        f"{_CODE}/launch_loop.py",
+        "%free = icmp slt i32 %row, 0",
+        "%free = icmp sge i32 %row, -1",
+        (f"{_LAUNCH}::test_one_thread_claims_the_same_units_in_the_same_order",),
+    ),
+    Mutant(
+        "the last barrier before a part is left out where several come before it",
+        f"{_CODE}/launch_tables.py",
+        "return between[-1] if between else -1",
+        "return between[0] if between else -1",
+        (f"{_LAUNCH}::test_a_part_waits_for_the_last_barrier_before_it",),
     ),
     Mutant(
         "what is read is not checked before",
         f"{_CODE}/wait_check.py",
-        "        self._each(step, 0, current)\n        self._each(step, 1, begun)\n        yield\n"
         "        self._each(step, 0, current)\n",
-        "        self._each(step, 1, begun)\n        yield\n",
+        "",
         (f"{_WAITS}::test_a_missing_wait_is_noticed",),
     ),
     Mutant(

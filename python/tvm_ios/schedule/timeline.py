@@ -75,3 +75,8 @@ class Timeline:
 
     spans: tuple[Span, ...]
     waits: tuple[Wait, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """The end of the last call, since the start of the run."""
+        return max(span.end for span in self.spans)

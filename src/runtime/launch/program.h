@@ -100,8 +100,7 @@ struct ClaimProgram {
   }
 };
 
-/*! \brief What is recorded of a unit; of units of one call, the first has it, the others nothing.
- */
+/*! \brief What is recorded of a unit; those that are computed with another one begin at 0. */
 struct UnitRecord {
   /*! \brief Nanoseconds of CLOCK_MONOTONIC. */
   int64_t begin;

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,10 +26,11 @@ from tvm_ios.backend.cpu.code.launch_code import (
     launcher_function,
     launches_source,
 )
-from tvm_ios.backend.cpu.code.launch_tables import LaunchTables, Part
+from tvm_ios.backend.cpu.code.launch_tables import LaunchTables, Part, launch_tables
 from tvm_ios.backend.cpu.code.pipeline import SYMBOL
 from tvm_ios.backend.cpu.code.region import Place
 from tvm_ios.backend.cpu.code.units import Unit
+from tvm_ios.backend.cpu.code.waits import Wait, WaitPlan
 from tvm_ios.ops.tir_function import on_stack
 
 SOURCES = Path(__file__).parents[5] / "src"
@@ -172,10 +174,28 @@ class Launches:
         return log.numpy(), record.numpy().reshape(-1, 3)
 
 
+def test_a_part_waits_for_the_last_barrier_before_it() -> None:
+    """Column 1 computes nothing between two barriers."""
+    one, none = (Unit(0, 0, 0, 1, 0),), ()
+    units = [[one, one], [one, none], [one, one]]
+    launched = [SimpleNamespace(share=None)] * 3
+    tables = launch_tables(launched, WaitPlan(frozenset({1, 2}), ()), units)
+    assert tables.barriers == ((1, 1), (2, 1))
+    assert [part.barrier for part in tables.columns[0]] == [-1, 0, 1]
+    assert [part.barrier for part in tables.columns[1]] == [-1, 1]
+
+
+def test_waits_count_the_parts_of_a_column() -> None:
+    """Column 0 has no part at position 0; a wait for it before its first part is none."""
+    one, none = (Unit(0, 0, 0, 1, 0),), ()
+    units = [[none, one], [one, one], [one, one]]
+    plan = WaitPlan(frozenset(), (Wait(1, 1, 0, 1), Wait(2, 1, 0, 2)))
+    tables = launch_tables([SimpleNamespace(share=None)] * 3, plan, units)
+    assert [part.waits for part in tables.columns[1]] == [(), (), ((0, 1),)]
+
+
 COLUMNS = (1, 2, 2, 3, 3, 4, 5, 8, 16)
-TABLES = [
-    random_tables(np.random.default_rng(n), COLUMNS[n % len(COLUMNS)] + 1) for n in range(40)
-]
+TABLES = [random_tables(np.random.default_rng(n), COLUMNS[n % len(COLUMNS)] + 1) for n in range(40)]
 
 
 @pytest.fixture(scope="module")

@@ -7,33 +7,50 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from tvm_ios.backend.cpu.code.launch_tables import launch_tables
 from tvm_ios.backend.cpu.code.recorder import Record
+from tvm_ios.backend.cpu.code.units import Unit
 from tvm_ios.backend.cpu.code.waits import Wait, WaitPlan
 from tvm_ios.backend.cpu.measure.timeline import timeline
 
 START = 10**18  # nanoseconds since a machine started long ago
 
-# (position, worker, begin, end), in seconds; a call without an end has no tiles
-Calls = list[tuple[int, int, float, float | None]]
+# (position, column, begin, end) and maybe the thread, in seconds; without an end there are no tiles
+Calls = list[tuple]
 
 
 def run(calls: Calls, plan: WaitPlan, workers: int = 2) -> tuple[object, np.ndarray, object]:
     """A launch that recorded these calls; the kernel of a position is named after it."""
-    kernels = [SimpleNamespace(name=f"kernel {n}") for n in range(1 + calls[-1][0])]
+    size = 1 + calls[-1][0]
+    kernels = [SimpleNamespace(name=f"kernel {n}") for n in range(size)]
     implementations = [
         SimpleNamespace(operators=(n,), kernel=kernel) for n, kernel in enumerate(kernels)
     ]
     stage = SimpleNamespace(implementations=implementations)
-    records = [Record(n, worker, stage, n, 0, end is None) for n, worker, _, end in calls]
-    timestamps = [(begin, begin if end is None else end) for *_, begin, end in calls]
-    recorder = SimpleNamespace(records=records, workers=workers, plan=plan)
-    return recorder, START + (1e9 * np.array(timestamps)).astype("int64").ravel(), stage
+    units = [[() for _ in range(workers)] for _ in range(size)]
+    for number, column, _, end, *_ in calls:
+        if end is not None:
+            units[number][column] = (Unit(number, 0, 0, 1, 0),)
+    tables = launch_tables([SimpleNamespace(share=None)] * size, plan, units)
+    parts = {(part.position, part.column): part for part in tables.parts}
+    records = [
+        Record(
+            parts[number, column],
+            *(stage, number, 0, thread[0] if thread else column, 1),
+            *(START + round(1e9 * time) for time in (begin, end)),
+        )
+        for number, column, begin, end, *thread in calls
+        if end is not None
+    ]
+    records.sort(key=lambda record: record.begin)
+    recorder = SimpleNamespace(records=lambda _: records, workers=workers, tables=tables)
+    return recorder, np.zeros(0, "int64"), stage
 
 
 def waits(calls: Calls, plan: WaitPlan, workers: int = 2) -> list[tuple]:
     """Worker, position that was waited for and its worker, begin and end."""
-    recorder, timestamps, stage = run(calls, plan, workers)
-    found = timeline([(recorder, timestamps)], {id(stage): 0}).waits
+    recorder, noted, stage = run(calls, plan, workers)
+    found = timeline([(recorder, noted)], {id(stage): 0}).waits
     return [
         (w.worker, w.cause.operators[0], w.cause.worker, round(w.begin, 6), round(w.end, 6))
         for w in found
@@ -83,6 +100,16 @@ def test_a_worker_without_tiles_waits_through() -> None:
 def test_one_that_never_has_tiles_waits_for_the_end() -> None:
     calls = [(0, 0, 1.0, 3.0), (0, 1, 1.0, None)]
     assert waits(calls, WaitPlan(frozenset(), ())) == [(1, 0, 0, 0.0, 2.0)]
+
+
+def test_who_takes_the_units_of_another_one_waits_for_what_those_need() -> None:
+    """Thread 1 computes the second call of column 0, which comes after its first one."""
+    calls = [(0, 0, 0.0, 2.0), (0, 1, 0.0, 1.0), (1, 0, 2.5, 3.0, 1)]
+    plan = WaitPlan(frozenset(), ())
+    assert waits(calls, plan) == [(1, 0, 0, 1.0, 2.5), (0, 1, 1, 2.0, 3.0)]
+    recorder, noted, stage = run(calls, plan)
+    spans = timeline([(recorder, noted)], {id(stage): 0}).spans
+    assert [(span.worker, span.stolen) for span in spans] == [(0, False), (1, False), (1, True)]
 
 
 def test_who_comes_last_has_not_waited() -> None:

@@ -163,7 +163,7 @@ def _timer(stage_builder: CpuStageBuilder, target: tvm.target.Target) -> Callabl
     builder, workers = CpuKernelBuilder(target, network_kernels(lowered)), num_workers(target)
     device = CpuStageRunner(lowered, builder, LocalSession(), seed=0)
     if workers > 1:
-        pool = LocalPool(device, builder, workers)
+        pool = LocalPool(device, builder)
         cost = MeasuredCost.begin(pool, stage_builder)
         return lambda index: float(cost([Candidate((index,), "concurrent")])[0])
 

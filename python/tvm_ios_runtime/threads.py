@@ -60,8 +60,7 @@ def set_num_threads(workers: int) -> bool:
     """Configure this thread's pool; return False if it exists already and is too small.
 
     TVM takes as many workers as there are names of cores; with more workers than cores, names are
-    repeated. What runs without Python does the same: :file:`src/runtime/workers.cc` on a device
-    across RPC, and a compiled network, which does not know the cores, by
+    repeated. A compiled network, which does not know the cores, does the same without Python, by
     :mod:`tvm_ios.backend.cpu.code.thread_pool`.
     """
     names = [str(core) for core in islice(cycle(usable_cores()), workers)]

@@ -36,9 +36,7 @@
 #include "runtime/host_tensor.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/launch/pool.h"
-#include "runtime/parallel_api.h"
 #include "runtime/watchdog.h"
-#include "runtime/workers.h"
 #include "search/baselines.h"
 #include "search/bounded.h"
 #include "support/cerr_capture.h"
@@ -236,10 +234,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
 
   Functions()
       .def(
-          "tvm_ios.runtime.SetRuntimeLibrary",
-          [](const ffi::String& path) { ParallelApi::Load(std::string(path)); },
-          "Use the thread pool of this libtvm_runtime.so, which must be loaded.")
-      .def(
           "tvm_ios.runtime.UseHelpers",
           [](const ffi::Function& set_launcher, int64_t max_threads) {
             CheckRange(max_threads, 1, HelperPool::kMaxThreads, "the number of threads");
@@ -248,8 +242,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           },
           "Let a library, whose function is given, run on this process's helpers, of which there "
           "are at most max_threads - 1.")
-      .def("tvm_ios.runtime.SetNumThreads", SetNumThreads,
-           "Set the size of this thread's pool; return its actual size.")
       .def("tvm_ios.runtime.TimeArithmetic", CpuStage::TimeArithmetics,
            "The seconds of known arithmetic on the slowest of so many workers.")
       .def(

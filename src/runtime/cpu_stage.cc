@@ -10,12 +10,12 @@
 #include <cmath>
 #include <exception>
 #include <numeric>
-#include <string>
 #include <utility>
 
 #include "runtime/arguments.h"
-#include "runtime/parallel_api.h"
 #include "runtime/reference_speed.h"
+#include "runtime/stage_launch.h"
+#include "runtime/stage_tables.h"
 
 namespace tvm_ios {
 
@@ -23,216 +23,217 @@ namespace ffi = ::tvm::ffi;
 
 namespace {
 
-constexpr std::chrono::microseconds kCheckEvery{100};  // a preemption takes milliseconds
+/*! \brief Times known work on all threads at once. */
+template <double (*kWork)()>
+class WorkOnAll {
+ public:
+  explicit WorkOnAll(int64_t workers) : gathering_(workers), seconds_(workers) {}
 
-/*! \brief Tasks of a launch for so many workers, on the pool of this host thread. */
-int NumTasks(int64_t workers) {
-  if (workers == 1) return 1;
-  static const ffi::Function num_threads = ffi::Function::GetGlobalRequired("runtime.NumThreads");
-  return std::min(static_cast<int>(workers), num_threads().cast<int>());
-}
+  /*! \brief Return the seconds on the slowest thread. */
+  double Time() {
+    StageTables tables(static_cast<int64_t>(seconds_.size()));
+    tables.AddToEach(0);
+    gathering_.Run(tables.Finish({Work}), this);
+    return *std::max_element(seconds_.begin(), seconds_.end());
+  }
 
-void CheckLaunched(int code) {
-  // The tasks store their errors themselves, so a failure is one of the launch.
-  TVM_IOS_REQUIRE(code == 0, RuntimeError) << "TVM's thread pool could not launch the stage";
-}
+ private:
+  static int32_t Work(void** arguments, int32_t worker, int32_t /*end*/, int32_t /*ahead*/) {
+    auto* self = static_cast<WorkOnAll*>(arguments[0]);
+    if (const int32_t error = self->gathering_.Meet(); error != 0) return error;
+    self->seconds_[worker] = kWork();
+    return 0;
+  }
 
-/*! \brief Return the seconds of known work on the slowest of the workers' threads. */
+  Gathering gathering_;
+  std::vector<double> seconds_;
+};
+
 template <double (*kWork)()>
 double TimeOnAll(int64_t workers) {
   CheckRange(workers, 1, CpuStage::kMaxWorkers, "the number of workers");
-  std::vector<double> seconds(NumTasks(workers));
-  const auto enter = [](int task, ParallelGroupEnv* /*env*/, void* data) {
-    (*static_cast<std::vector<double>*>(data))[task] = kWork();
-    return 0;
-  };
-  if (seconds.size() == 1) {
-    enter(0, nullptr, &seconds);
-  } else {
-    const int tasks = static_cast<int>(seconds.size());
-    CheckLaunched(ParallelApi::Get().LaunchOnDistinctCores(enter, &seconds, tasks));
-  }
-  return *std::max_element(seconds.begin(), seconds.end());
+  return WorkOnAll<kWork>(workers).Time();
 }
 
 }  // namespace
 
-/*! \brief The state that the tasks of one launch share. */
+/*! \brief The state that the threads of one launch share. */
 class CpuStage::Launch {
  public:
-  explicit Launch(const CpuStage& stage)
-      : stage_(stage), api_(stage.num_tasks_ > 1 ? &ParallelApi::Get() : nullptr) {}
-
-  /*! \brief Run everything once and return the times of stages with so many levels each. */
-  Times Time(const std::vector<int32_t>& levels) {
-    ends_.resize(stage_.num_levels_);
-    for (size_t stage = 0, level = 0; stage < levels.size(); level += levels[stage++]) {
-      if (levels[stage] > 0) ends_[level + levels[stage] - 1] = static_cast<int>(stage) + 1;
+  /*! \param levels The number of levels of each stage. */
+  Launch(const CpuStage& stage, const std::vector<int32_t>& levels)
+      : stage_(stage),
+        levels_(levels),
+        gathering_(stage.workers_),
+        log_(levels.size()),
+        ends_(levels.size() + 1),
+        before_(stage.workers_),
+        after_(stage.workers_) {
+    for (size_t s = 0; s < levels.size(); ++s) {
+      stage_of_level_.insert(stage_of_level_.end(), levels[s], static_cast<int32_t>(s));
     }
-    timestamps_.resize(levels.size() + 1);
-    meters_.resize(stage_.num_tasks_);
-    for (Meter& meter : meters_) meter.preempted.resize(levels.size());
-    Run();
-    return Collect(levels);
   }
 
-  void Run() {
-    if (api_ == nullptr) {
-      ParallelGroupEnv alone{nullptr, 1};
-      RunTask(0, &alone);
-    } else {
-      CheckLaunched(api_->LaunchOnDistinctCores(Enter, this, stage_.num_tasks_));
-    }
+  /*! \brief Run everything once and return the times. */
+  Times Time() {
+    StageTables tables(stage_.workers_);
+    AddParts(&tables);
+    gathering_.Run(tables.Finish({Before, Call, Mark, After}), this);
     if (error_) std::rethrow_exception(error_);
+    return Collect();
   }
 
  private:
   using Clock = std::chrono::steady_clock;
+  enum Function : int32_t { kBefore, kCall, kMark, kAfter };
+  static constexpr int32_t kFailed = 1;
 
-  static int Enter(int task, ParallelGroupEnv* env, void* data) {
-    static_cast<Launch*>(data)->RunTask(task, env);
+  void AddParts(StageTables* tables) const {
+    tables->AddToEach(kBefore);
+    tables->AddMark(kMark, 0);
+    for (size_t row = 0; row < stage_.rows_.size(); ++row) {
+      const int32_t level = stage_.rows_[row].level;
+      if (row > 0 && level != stage_.rows_[row - 1].level) EndLevel(level - 1, tables);
+      AddRow(static_cast<int32_t>(row), tables);
+    }
+    EndLevel(static_cast<int32_t>(stage_of_level_.size()) - 1, tables);
+    tables->AddToEach(kAfter);
+  }
+
+  void AddRow(int32_t number, StageTables* tables) const {
+    const Row& row = stage_.rows_[number];
+    if (row.units > 0) tables->BeginShare();
+    for (int64_t worker = 0; worker < stage_.workers_; ++worker) {
+      const int32_t begin = row.cuts[worker];
+      const int32_t end = row.cuts[worker + 1];
+      if (begin < end) tables->Add(worker, kCall, begin, end, number, row.units);
+    }
+  }
+
+  /*! \brief Add a barrier, with a mark where the stage ends. */
+  void EndLevel(size_t level, StageTables* tables) const {
+    const int32_t own = stage_of_level_[level];
+    if (level + 1 < stage_of_level_.size() && stage_of_level_[level + 1] == own) {
+      tables->AddBarrier();
+    } else {
+      tables->AddMark(kMark, own + 1);
+    }
+  }
+
+  static Launch* Of(void** arguments) { return static_cast<Launch*>(arguments[0]); }
+
+  static int32_t Before(void** arguments, int32_t worker, int32_t /*end*/, int32_t /*ahead*/) {
+    Launch* launch = Of(arguments);
+    if (const int32_t error = launch->gathering_.Meet(); error != 0) return error;
+    launch->before_[worker] = TimeArithmetic();
+    launch->log_.Begin();
     return 0;
   }
 
-  /*! \brief What one task notes while stages are timed. */
-  struct Meter {
-    double before{0};
-    double after{0};
-    std::vector<char> preempted;  // by stage
-    size_t checked{0};            // stages whose preemptions are known
-    int64_t preemptions{0};
-    Clock::time_point last;
-  };
-
-  /*!
-   * \brief Run one task. After an error no kernel is called any more, but the task still waits at
-   * all barriers.
-   */
-  void RunTask(int task, ParallelGroupEnv* env) {
-    if (!meters_.empty()) meters_[task].before = TimeArithmetic();
-    Barrier(task, env);
-    if (!meters_.empty()) {
-      meters_[task].preemptions = NumPreemptions();
-      meters_[task].last = Clock::now();
-    }
-    if (task == 0 && !timestamps_.empty()) timestamps_[0] = Clock::now();
-    for (size_t level = 0; level < stage_.num_levels_; ++level) {
-      for (size_t share = task; share < stage_.shares_.size(); share += env->num_task) {
-        RunCalls(share, level);
-      }
-      Barrier(task, env);
-      if (!ends_.empty() && ends_[level] > 0) EndStage(task, ends_[level]);
-    }
-    if (!meters_.empty()) meters_[task].after = TimeArithmetic();
+  static int32_t Mark(void** arguments, int32_t /*begin*/, int32_t /*end*/, int32_t number) {
+    Of(arguments)->ends_[number] = Clock::now();
+    return 0;
   }
 
-  /*! \brief Note when a stage ended, and whether this task was preempted in it. */
-  void EndStage(int task, size_t stages) {
-    const Clock::time_point now = Clock::now();
-    if (task == 0) timestamps_[stages] = now;
-    Meter& meter = meters_[task];
-    if (now - meter.last < kCheckEvery && stages < meter.preempted.size()) return;
-    const int64_t preemptions = NumPreemptions();
-    if (preemptions != meter.preemptions) {
-      std::fill(meter.preempted.begin() + meter.checked, meter.preempted.begin() + stages, 1);
-    }
-    meter.checked = stages;
-    meter.preemptions = preemptions;
-    meter.last = now;
+  static int32_t After(void** arguments, int32_t worker, int32_t /*end*/, int32_t /*ahead*/) {
+    Launch* launch = Of(arguments);
+    const auto last = static_cast<int32_t>(launch->levels_.size()) - 1;
+    launch->log_.Enter(last);
+    launch->log_.Leave(last, /*last=*/true);
+    launch->after_[worker] = TimeArithmetic();
+    return 0;
   }
 
-  Times Collect(const std::vector<int32_t>& levels) const {
+  /*! \brief Call a row's kernel. After an error no unit is run any more. */
+  static int32_t Call(void** arguments, int32_t begin, int32_t end, int32_t row) {
+    Launch* launch = Of(arguments);
+    const Row& call = launch->stage_.rows_[row];
+    const int32_t own = launch->stage_of_level_[call.level];
+    launch->log_.Enter(own);
+    try {
+      std::vector<ffi::AnyView> args;
+      args.reserve(call.tensors.size() + 2);
+      args.assign(call.tensors.begin(), call.tensors.end());
+      args.emplace_back(int64_t{begin});
+      args.emplace_back(int64_t{end});
+      ffi::Any ignored;
+      call.kernel->CallPacked(args.data(), static_cast<int32_t>(args.size()), &ignored);
+    } catch (...) {
+      if (!launch->failed_.exchange(true)) launch->error_ = std::current_exception();
+      return kFailed;
+    }
+    launch->log_.Leave(own, /*last=*/false);
+    return 0;
+  }
+
+  Times Collect() const {
     Times times;
-    Clock::time_point begin = timestamps_[0];
-    for (size_t stage = 0; stage < levels.size(); ++stage) {
-      const Clock::time_point end = levels[stage] > 0 ? timestamps_[stage + 1] : begin;
-      times.stages.push_back(std::chrono::duration<double>(end - begin).count());
+    Clock::time_point begin = ends_[0];
+    for (size_t stage = 0; stage < levels_.size(); ++stage) {
+      const Clock::time_point end = levels_[stage] > 0 ? ends_[stage + 1] : begin;
+      const double seconds = std::chrono::duration<double>(end - begin).count();
+      const bool disturbed = gathering_.incomplete() || log_.preempted(stage);
+      times.stages.push_back(disturbed ? -seconds : seconds);
       begin = end;
     }
-    for (const Meter& meter : meters_) {
-      times.speed_before = std::max(times.speed_before, meter.before);
-      times.speed_after = std::max(times.speed_after, meter.after);
-      for (size_t stage = 0; stage < levels.size(); ++stage) {
-        if (meter.preempted[stage] != 0) times.stages[stage] = -std::abs(times.stages[stage]);
-      }
-    }
+    times.speed_before = *std::max_element(before_.begin(), before_.end());
+    times.speed_after = *std::max_element(after_.begin(), after_.end());
     return times;
   }
 
-  /*! \brief Wait for the other tasks. */
-  void Barrier(int task, ParallelGroupEnv* env) {
-    if (env->num_task > 1) api_->barrier(task, env);
-  }
-
-  void RunCalls(size_t share, size_t level) {
-    try {
-      for (const Call& call : stage_.shares_[share][level]) {
-        if (failed_.load(std::memory_order_relaxed)) return;
-        ffi::Any ignored;
-        call.kernel->CallPacked(call.args.data(), static_cast<int32_t>(call.args.size()), &ignored);
-      }
-    } catch (...) {
-      if (!failed_.exchange(true)) error_ = std::current_exception();
-    }
-  }
-
   const CpuStage& stage_;
-  const ParallelApi* const api_;
-  std::vector<int> ends_;  // by level: the stages that have ended after it, or 0
-  std::vector<Clock::time_point> timestamps_;  // before the first stage and after each, by task 0
-  std::vector<Meter> meters_;                  // by task, if times were requested
+  const std::vector<int32_t>& levels_;
+  std::vector<int32_t> stage_of_level_;
+  Gathering gathering_;
+  PreemptionLog log_;
+  std::vector<Clock::time_point> ends_;  // the beginning of the first stage, and each stage's end
+  std::vector<double> before_;           // by worker
+  std::vector<double> after_;
   std::atomic<bool> failed_{false};
-  std::exception_ptr error_;  // written by the task that set failed_, read after the launch
+  std::exception_ptr error_;  // written by the thread that set failed_, read after the launch
 };
 
 CpuStage::CpuStage(Kernels kernels, Tensors args, const std::vector<int32_t>& program,
                    int64_t workers)
     : kernels_(std::move(kernels)),
       args_(std::move(args)),
-      functions_(kernels_.begin(), kernels_.end()) {
+      functions_(kernels_.begin(), kernels_.end()),
+      workers_(workers) {
   CheckRange(workers, 1, kMaxWorkers, "the number of workers");
   const size_t columns = NumColumns(workers);
   TVM_IOS_REQUIRE(!program.empty() && program.size() % columns == 0, ValueError)
       << "the stage program is cut off";
-  shares_.resize(workers);
   for (size_t row = 0; row < program.size() / columns; ++row) {
     const int32_t* fields = program.data() + row * columns;
     TVM_IOS_REQUIRE(row == 0 || fields[1] >= fields[1 - columns], ValueError)
         << "the levels of the stage program decrease in row " << row;
-    if (row == 0 || fields[1] != fields[1 - columns]) {
-      for (Share& share : shares_) share.emplace_back();
-    }
-    AddRow(fields, workers);
+    AddRow(fields, row == 0 || fields[1] != fields[1 - columns]);
   }
-  num_levels_ = shares_[0].size();
-  num_tasks_ = NumTasks(workers);
 }
 
-void CpuStage::AddRow(const int32_t* row, int64_t workers) {
-  const int32_t kernel = row[0];
+void CpuStage::AddRow(const int32_t* fields, bool new_level) {
+  const int32_t kernel = fields[0];
+  const int32_t units = fields[2];
   CheckIndex(kernel, static_cast<int64_t>(functions_.size()), "kernel");
-  const int32_t* cuts = row + kNumHeaderColumns;
-  TVM_IOS_REQUIRE(std::is_sorted(cuts, cuts + workers + 1), ValueError)
+  CheckRange(units, new_level ? 1 : 0, ClaimProgram::kMaxUnits, "the number of units");
+  const int32_t* cuts = fields + kNumHeaderColumns;
+  TVM_IOS_REQUIRE(std::is_sorted(cuts, cuts + workers_ + 1), ValueError)
       << "the cuts of kernel " << kernel << " decrease";
-  for (int64_t worker = 0; worker < workers; ++worker) {
-    const int64_t begin = cuts[worker];
-    const int64_t end = cuts[worker + 1];
-    if (begin == end) continue;
-    Call call{&functions_[kernel], {}};
-    // The views do not own the tensors: args_ does.
-    for (const ffi::Tensor& tensor : args_[kernel]) call.args.emplace_back(tensor);
-    call.args.emplace_back(begin);
-    call.args.emplace_back(end);
-    shares_[worker].back().push_back(std::move(call));
-  }
+  const int32_t before = rows_.empty() ? -1 : rows_.back().level;
+  Row row{
+      &functions_[kernel], {}, before + (new_level ? 1 : 0), units, {cuts, cuts + workers_ + 1}};
+  // The views do not own the tensors: args_ does.
+  for (const ffi::Tensor& tensor : args_[kernel]) row.tensors.emplace_back(tensor);
+  rows_.push_back(std::move(row));
 }
 
 CpuStage::Times CpuStage::Time(const std::vector<int32_t>& levels) const {
-  for (int32_t count : levels) CheckRange(count, 0, num_levels_, "the number of a stage's levels");
-  TVM_IOS_REQUIRE(std::accumulate(levels.begin(), levels.end(), size_t{0}) == num_levels_,
+  const int32_t num_levels = rows_.back().level + 1;
+  for (int32_t count : levels) CheckRange(count, 0, num_levels, "the number of a stage's levels");
+  TVM_IOS_REQUIRE(std::accumulate(levels.begin(), levels.end(), int64_t{0}) == num_levels,
                   ValueError)
-      << "the stages together do not have the " << num_levels_ << " levels of the program";
-  Times times = Launch(*this).Time(levels);
+      << "the stages together do not have the " << num_levels << " levels of the program";
+  Times times = Launch(*this, levels).Time();
   if (TVMFFIEnvCheckSignals() != 0) throw ffi::EnvErrorAlreadySet();
   return times;
 }

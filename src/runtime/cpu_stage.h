@@ -5,7 +5,8 @@
  *
  * A kernel computes a range of its operator's tiles, given at run time: kernel(tensors..., begin,
  * end). A stage program partitions the tiles of each kernel among workers, so that candidate stages
- * are timed without being compiled.
+ * are timed without being compiled. They run on the threads that run compiled networks, by the same
+ * protocol, see claims.h.
  */
 #ifndef TVM_IOS_RUNTIME_CPU_STAGE_H_
 #define TVM_IOS_RUNTIME_CPU_STAGE_H_
@@ -22,10 +23,12 @@ namespace tvm_ios {
 /*!
  * \brief Stages that run one after another; their kernel calls are packed once and made many times.
  *
- * Row i of the program is (kernel, level, c_0, ..., c_workers): worker w calls the kernel on the
- * tiles [c_w, c_{w+1}), unless the range is empty. The rows of a level run in order on each worker,
- * without synchronisation. Between levels all workers wait at a barrier. A kernel must not be
- * parallel itself.
+ * Row i of the program is (kernel, level, units, c_0, ..., c_workers): worker w computes the tiles
+ * [c_w, c_{w+1}), unless the range is empty, in at most so many calls of the kernel. Which threads
+ * make them is left to them, as in a compiled network. With 0 units the row continues the share of
+ * the row before: one thread computes a worker's tiles of all these rows, in order, a call for
+ * each. The rows of a level run in order for each worker, without synchronisation among workers.
+ * Between levels there are barriers. A kernel must not be parallel itself.
  */
 class CpuStage {
  public:
@@ -38,7 +41,7 @@ class CpuStage {
    * \param kernels The kernels.
    * \param args For each kernel its tensors.
    * \param program Its rows one after another; levels and cuts must not decrease.
-   * \param workers At least one. More than the thread pool has share its threads.
+   * \param workers At least one. Fewer threads than workers share the work of all.
    * \throw ffi::Error, a ValueError or an IndexError, for a program that is none.
    */
   CpuStage(Kernels kernels, Tensors args, const std::vector<int32_t>& program, int64_t workers);
@@ -51,15 +54,17 @@ class CpuStage {
     /*! \brief Seconds of TimeArithmetic on the slowest worker, before and after the run. */
     double speed_before{0};
     double speed_after{0};
-    /*! \brief Seconds of each stage; negative if a worker was preempted meanwhile. */
+    /*!
+     * \brief Seconds of each stage; negative if a thread was preempted meanwhile, or did not come.
+     */
     std::vector<double> stages;
   };
 
   /*!
    * \brief Run everything once, as one launch; throw the first error of a kernel.
    *
-   * The clock is read inside of the launch: a stage of a lowered model begins and ends at a barrier
-   * of the launch that the whole model is.
+   * The clock is read inside of the launch: a stage of a lowered model begins and ends inside of
+   * the launch that the whole model is.
    *
    * \param levels The number of levels of each stage, in order; together all levels.
    */
@@ -72,26 +77,26 @@ class CpuStage {
   static double TimeArithmetics(int64_t workers);
 
  private:
-  static constexpr size_t kNumHeaderColumns = 2;  // kernel, level
+  static constexpr size_t kNumHeaderColumns = 3;  // kernel, level, units
 
   class Launch;
 
-  /*! \brief A call; the stage holds the lifetimes of its tensors. */
-  struct Call {
+  /*! \brief The calls of one row; the stage holds the lifetimes of its tensors. */
+  struct Row {
     const ::tvm::ffi::Function* kernel;
-    std::vector<::tvm::ffi::AnyView> args;
+    std::vector<::tvm::ffi::AnyView> tensors;
+    int32_t level;  // counted without gaps
+    int32_t units;
+    std::vector<int32_t> cuts;
   };
-  /*! \brief The calls of one worker, by level. */
-  using Share = std::vector<std::vector<Call>>;
 
-  void AddRow(const int32_t* row, int64_t workers);
+  void AddRow(const int32_t* fields, bool new_level);
 
   Kernels kernels_;
   Tensors args_;
-  std::vector<::tvm::ffi::Function> functions_;  // the kernels that calls point to
-  std::vector<Share> shares_;
-  size_t num_levels_{0};
-  int num_tasks_{1};
+  std::vector<::tvm::ffi::Function> functions_;  // the kernels that rows point to
+  std::vector<Row> rows_;
+  int64_t workers_;
 };
 
 }  // namespace tvm_ios

@@ -53,8 +53,8 @@ class StageRunner {
    * \param workers At least one.
    * \param repeat At least one.
    * \return Seconds: of a copy before and after all runs, and for each run of arithmetic before and
-   *  after it, and of each stage. The seconds of a stage are negative if a worker was preempted in
-   * it.
+   *  after it, and of each stage. The seconds of a stage are negative if a thread was preempted in
+   *  it or did not come.
    */
   std::vector<double> Time(const ::tvm::ffi::Bytes& program, const ::tvm::ffi::Bytes& stages,
                            const ::tvm::ffi::Bytes& calls, int64_t workers, int64_t repeat) const;

@@ -61,7 +61,7 @@ class StageRunnerTest : public testing::Test {
   std::vector<int64_t> Call(int64_t offset) const { return {kernel_, memory_, 0, memory_, offset}; }
 
   std::vector<double> Time(const std::vector<int64_t>& calls, int64_t repeat) const {
-    const std::vector<int32_t> program{0, 0, 0, kElements};  // call, level, one worker's cuts
+    const std::vector<int32_t> program{0, 0, 1, 0, kElements};  // call, level, units, cuts
     return runner_.Time(ToBytes(program), one_level_, ToBytes(calls), 1, repeat);
   }
 
@@ -89,7 +89,7 @@ TEST_F(StageRunnerTest, EachRunHasPlacesOfItsOwn) {
 }
 
 TEST_F(StageRunnerTest, EachStageOfARunIsTimed) {
-  const std::vector<int32_t> program{0, 0, 0, 1, 0, 1, 1, 2, 0, 2, 2, kElements};
+  const std::vector<int32_t> program{0, 0, 1, 0, 1, 0, 1, 1, 1, 2, 0, 2, 1, 2, kElements};
   const ffi::Bytes rows = ToBytes(program);
   const ffi::Bytes calls = ToBytes(Call(0));
   const auto time = [&](const std::vector<int32_t>& levels) {
@@ -129,7 +129,7 @@ TEST_F(StageRunnerTest, AStageInWhichAWorkerIsPreemptedHasANegativeTime) {
         pthread_setaffinity_np(pthread_self(), sizeof(before), &before);
       }),
       Specs());
-  const std::vector<int32_t> program{0, 0, 0, kElements, 1, 1, 0, kElements};
+  const std::vector<int32_t> program{0, 0, 1, 0, kElements, 1, 1, 1, 0, kElements};
   std::vector<int64_t> calls = Call(0);
   const std::vector<int64_t> rivals{busy, memory_, 0, memory_, 0};
   calls.insert(calls.end(), rivals.begin(), rivals.end());
@@ -159,14 +159,14 @@ TEST_F(StageRunnerTest, WhatIsCutOffIsRefused) {
       runner_.kernels().Add(AddOne(&seen_), ToBytes(std::vector<int64_t>{kFloatCode, 32, 2})),
       ffi::Error);
   EXPECT_THROW(
-      runner_.Time(ToBytes(std::vector<int32_t>{0, 0, 0}), one_level_, ToBytes(Call(0)), 1, 1),
+      runner_.Time(ToBytes(std::vector<int32_t>{0, 0, 1, 0}), one_level_, ToBytes(Call(0)), 1, 1),
       ffi::Error);
   EXPECT_THROW(runner_.Time(ffi::Bytes(), one_level_, ffi::Bytes(), 1, 1), ffi::Error);
   EXPECT_THROW(Time(Call(0), 0), ffi::Error);
 }
 
 TEST_F(StageRunnerTest, WhatNoMachineHasIsRefused) {
-  const ffi::Bytes program = ToBytes(std::vector<int32_t>{0, 0, 0, kElements});
+  const ffi::Bytes program = ToBytes(std::vector<int32_t>{0, 0, 1, 0, kElements});
   for (int64_t number : {int64_t{0}, int64_t{-1}, INT64_MAX, INT64_MIN}) {
     EXPECT_THROW(runner_.Time(program, one_level_, ToBytes(Call(0)), number, 1), ffi::Error);
     EXPECT_THROW(runner_.Time(program, one_level_, ToBytes(Call(0)), 1, number), ffi::Error);

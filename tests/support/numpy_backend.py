@@ -218,7 +218,7 @@ class NumpyBackend:
 
     def pool(self, stage_builder: NumpyStageBuilder, seed: int) -> RunnerPool:
         device = NumpyStageRunner()
-        return LocalPool(device, device, self.workers)
+        return LocalPool(device, device)
 
     def conditions(self, stage_builder: NumpyStageBuilder) -> Hashable:
         return "simulated"

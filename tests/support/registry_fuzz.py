@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm.libinfo import find_libtvm_runtime
 from tvm.script import tirx as T
 from tvm_ffi.registry import list_global_func_names
 
@@ -76,7 +75,6 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        tvm_ffi.get_global_func("tvm_ios.runtime.SetRuntimeLibrary")(find_libtvm_runtime())
         # Without vectors, whose alignment is up to those who call a kernel.
         target = {"kind": "llvm", "opt-level": 0}
         functions = tvm.IRModule({"touch": touch, "copy": copy})
@@ -273,8 +271,8 @@ def workers(world: World) -> int:
 
 
 def program_bytes(world: World) -> bytes:
-    size = world.random.choice([4, 4, 5])
-    whole = as_bytes(world.numbers(size, [0, 0, *range(size - 2)]), "int32")
+    size = world.random.choice([5, 5, 6])
+    whole = as_bytes(world.numbers(size, [0, 0, 1, *range(size - 3)]), "int32")
     return whole[: world.random.randint(0, len(whole))] if world.chance(0.1) else whole
 
 
@@ -388,10 +386,8 @@ KINDS: dict[str, Sequence[Kind]] = {
     "runtime.NewPreparedCall": (driver, tensor_specs, tensor_specs, parameters),
     "runtime.NewStageRunner": (),
     "runtime.RunBound": (bound,),
-    "runtime.SetRuntimeLibrary": (text,),
     "runtime.SourceDigest": (),
     "runtime.TimeOnRunner": (bench, program_bytes, call_bytes, workers, integer, real),
-    "runtime.SetNumThreads": (workers,),
     "runtime.TimeArithmetic": (workers,),
     "runtime.UseHelpers": (driver, workers),
     "runtime.WriteMemory": (bench, integer, integer, blob),

@@ -186,7 +186,7 @@ def src(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", [CPP_STAGE, "runtime/workers.cc", "runtime/cuda/timing.cc", "support/checked.h"]
+    "name", [CPP_STAGE, "runtime/launch/claims.cc", "runtime/cuda/timing.cc", "support/checked.h"]
 )
 def test_cpp_code_that_runs_stages_counts(builder: SimpleNamespace, src: Path, name: str) -> None:
     before = builder.source_digest(src, ["Release"])

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,7 @@ SIZE = 4096
 
 TENSOR = np.array([2, 32, 1, SIZE])  # float32 [SIZE], as AddKernel takes it
 
-set_runtime_library = tvm_ffi.get_global_func("tvm_ios.runtime.SetRuntimeLibrary")
-num_threads = tvm_ffi.get_global_func("runtime.NumThreads")
+WORKERS = [1, 2, 3, 5, 4 * (os.cpu_count() or 1)]
 
 
 @T.prim_func
@@ -127,13 +124,8 @@ class Bench:
 
     def read(self, tensor: int) -> np.ndarray:
         """Return what a tensor holds."""
-        self.run([("show", tensor)], program([0, 0, 0, SIZE]), 1)
+        self.run([("show", tensor)], program([0, 0, 1, 0, SIZE]), 1)
         return SHOWN.pop()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _thread_pool() -> None:
-    set_runtime_library(str(Path(tvm.__file__).parent / "lib" / "libtvm_runtime.so"))
 
 
 @pytest.fixture(scope="module")
@@ -143,32 +135,6 @@ def library() -> Any:
         {name: func.with_attr("global_symbol", name) for name, func in KERNELS.items()}
     )
     return tvm.compile(module, target="llvm").mod
-
-
-@pytest.fixture(params=[1, 2, 4])
-def on_pool(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Callable[[], None]], None]:
-    """Calls a function on a host thread whose pool has so many threads, if the machine does."""
-    monkeypatch.setenv("TVM_NUM_THREADS", str(request.param))
-
-    def call(function: Callable[[], None]) -> None:
-        errors: list[BaseException] = []
-
-        def body() -> None:
-            try:
-                assert num_threads() == min(request.param, os.cpu_count())
-                function()
-            except BaseException as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=body)
-        thread.start()
-        thread.join()
-        if errors:
-            raise errors[0]
-
-    return call
 
 
 def even(workers: int) -> list[int]:
@@ -181,108 +147,87 @@ def program(*rows: list[int]) -> np.ndarray:
     return np.array(rows, dtype=np.int32)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 5])
-def test_every_tile_once(library: Any, on_pool: Callable, workers: int) -> None:
+@pytest.mark.parametrize("units", [1, 3, 50])
+@pytest.mark.parametrize("workers", WORKERS)
+def test_every_tile_once(library: Any, workers: int, units: int) -> None:
     """For divisions of any kind, also where workers have nothing to do."""
-
-    def check() -> None:
-        numbers = np.random.default_rng(workers)
-        partitionings = [even(workers), [0] * workers + [SIZE], [0] + [SIZE] * workers]
-        partitionings += [
-            sorted(numbers.integers(0, SIZE, workers + 1).tolist()) for _ in range(20)
-        ]
-        for cuts in partitionings:
-            bench = Bench(library)
-            bench.run([("count", 0)], program([0, 0, *cuts]), workers)
-            expected = np.zeros(SIZE)
-            expected[cuts[0] : cuts[-1]] = 1
-            np.testing.assert_array_equal(bench.read(0), expected)
-
-    on_pool(check)
+    numbers = np.random.default_rng(workers)
+    partitionings = [even(workers), [0] * workers + [SIZE], [0] + [SIZE] * workers]
+    partitionings += [sorted(numbers.integers(0, SIZE, workers + 1).tolist()) for _ in range(20)]
+    for cuts in partitionings:
+        bench = Bench(library)
+        bench.run([("count", 0)], program([0, 0, units, *cuts]), workers)
+        expected = np.zeros(SIZE)
+        expected[cuts[0] : cuts[-1]] = 1
+        np.testing.assert_array_equal(bench.read(0), expected)
 
 
 @pytest.mark.parametrize("runs", [40, pytest.param(200, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("workers", [1, 2, 3, 5])
-def test_levels_meet_at_a_barrier(library: Any, on_pool: Callable, workers: int, runs: int) -> None:
+@pytest.mark.parametrize("workers", WORKERS)
+def test_levels_meet_at_a_barrier(library: Any, workers: int, runs: int) -> None:
     """Each level reads what other workers wrote in the one before."""
-
-    def check() -> None:
-        numbers = np.random.default_rng(workers)
-        for _ in range(runs):
-            bench = Bench(library, num_tensors=6)
-            rows = []
-            for level in range(5):
-                inner = sorted(numbers.integers(0, SIZE, workers - 1).tolist())
-                rows.append([level, 3 * level, 0, *inner, SIZE])
-            calls = [("mirror", level, level + 1) for level in range(5)]
-            bench.run(calls, program(*rows), workers)
-            for level in range(6):
-                np.testing.assert_array_equal(bench.read(level), level)
-
-    on_pool(check)
+    numbers = np.random.default_rng(workers)
+    for _ in range(runs):
+        bench = Bench(library, num_tensors=6)
+        rows = []
+        for level in range(5):
+            inner = sorted(numbers.integers(0, SIZE, workers - 1).tolist())
+            rows.append([level, 3 * level, 4, 0, *inner, SIZE])
+        calls = [("mirror", level, level + 1) for level in range(5)]
+        bench.run(calls, program(*rows), workers)
+        for level in range(6):
+            np.testing.assert_array_equal(bench.read(level), level)
 
 
-def test_rows_of_a_level_run_in_order(library: Any, on_pool: Callable) -> None:
-    """(0 + 1) * 2 + 1 = 3, on each worker's own tiles."""
-
-    def check() -> None:
-        bench = Bench(library)
-        rows = [[0, 0, *even(3)], [1, 0, *even(3)], [0, 0, *even(3)]]
-        bench.run([("count", 0), ("double", 0)], program(*rows), 3)
-        np.testing.assert_array_equal(bench.read(0), 3)
-
-    on_pool(check)
+@pytest.mark.parametrize("units", [0, 1, 4])
+def test_rows_of_a_level_run_in_order(library: Any, units: int) -> None:
+    """(0 + 1) * 2 + 1 = 3, on each worker's own tiles, as shares of their own or as one."""
+    bench = Bench(library)
+    rows = [[0, 0, 2, *even(3)], [1, 0, units, *even(3)], [0, 0, units, *even(3)]]
+    bench.run([("count", 0), ("double", 0)], program(*rows), 3)
+    np.testing.assert_array_equal(bench.read(0), 3)
 
 
-def test_groups_on_different_workers(library: Any, on_pool: Callable) -> None:
+def test_groups_on_different_workers(library: Any) -> None:
     """A whole kernel a worker, each with its own tensor."""
-
-    def check() -> None:
-        bench = Bench(library, num_tensors=2)
-        rows = program([0, 0, 0, SIZE, SIZE], [1, 0, 0, 0, SIZE])
-        bench.run([("count", 0), ("count", 1)], rows, 2)
-        np.testing.assert_array_equal(bench.read(0), 1)
-        np.testing.assert_array_equal(bench.read(1), 1)
-
-    on_pool(check)
+    bench = Bench(library, num_tensors=2)
+    rows = program([0, 0, 8, 0, SIZE, SIZE], [1, 0, 8, 0, 0, SIZE])
+    bench.run([("count", 0), ("count", 1)], rows, 2)
+    np.testing.assert_array_equal(bench.read(0), 1)
+    np.testing.assert_array_equal(bench.read(1), 1)
 
 
-def test_time(library: Any, on_pool: Callable) -> None:
+def test_time(library: Any) -> None:
     """The stage runs once for each time that is returned."""
-
-    def check() -> None:
-        bench = Bench(library)
-        seconds = bench.run([("count", 0)], program([0, 0, *even(2)]), 2, repeat=5)
-        assert seconds.shape == (5,)
-        assert (seconds != 0).all()
-        np.testing.assert_array_equal(bench.read(0), 5)
-
-    on_pool(check)
+    bench = Bench(library)
+    seconds = bench.run([("count", 0)], program([0, 0, 2, *even(2)]), 2, repeat=5)
+    assert seconds.shape == (5,)
+    assert (seconds != 0).all()
+    np.testing.assert_array_equal(bench.read(0), 5)
 
 
-def test_error_of_a_kernel(library: Any, on_pool: Callable) -> None:
-    """It comes out once, no barrier waits for the failed worker, and the pool lives on."""
-
-    def check() -> None:
-        bench = Bench(library)
-        rows = [[0, 0, *even(3)], [1, 1, *even(3)], [1, 2, *even(3)]]
-        with pytest.raises(ValueError, match="tiles"):
-            bench.run([("fail", 0), ("count", 0)], program(*rows), 3)
-        np.testing.assert_array_equal(bench.read(0), 0)
-        bench.run([("count", 0)], program([0, 0, *even(3)]), 3)
-        np.testing.assert_array_equal(bench.read(0), 1)
-
-    on_pool(check)
+@pytest.mark.parametrize("workers", [3, 16])
+def test_error_of_a_kernel(library: Any, workers: int) -> None:
+    """It comes out once, nobody waits for the failed worker, and the helpers live on."""
+    bench = Bench(library)
+    rows = [[0, 0, 2, *even(workers)]] + [[1, n, 2, *even(workers)] for n in (1, 2)]
+    with pytest.raises(ValueError, match="tiles"):
+        bench.run([("fail", 0), ("count", 0)], program(*rows), workers)
+    np.testing.assert_array_equal(bench.read(0), 0)
+    bench.run([("count", 0)], program([0, 0, 2, *even(workers)]), workers)
+    np.testing.assert_array_equal(bench.read(0), 1)
 
 
 @pytest.mark.parametrize(
     ("rows", "workers", "message"),
     [
-        ([[-1, 0, 0, 8]], 1, "kernel -1"),
-        ([[0, 0, 0, 8]], 2, "cut off"),
-        ([[0, 0, 8, 0]], 1, "cuts"),
-        ([[0, 1, 0, 8], [0, 0, 0, 8]], 1, "levels"),
-        ([[0, 0, 8]], 0, "worker"),
+        ([[-1, 0, 1, 0, 8]], 1, "kernel -1"),
+        ([[0, 0, 1, 0, 8]], 2, "cut off"),
+        ([[0, 0, 1, 8, 0]], 1, "cuts"),
+        ([[0, 1, 1, 0, 8], [0, 0, 1, 0, 8]], 1, "levels"),
+        ([[0, 0, 0, 0, 8]], 1, "units"),
+        ([[0, 0, 1 << 16, 0, 8]], 1, "units"),
+        ([[0, 0, 1, 8]], 0, "worker"),
     ],
 )
 def test_bad_programs(library: Any, rows: list, workers: int, message: str) -> None:
@@ -291,9 +236,3 @@ def test_bad_programs(library: Any, rows: list, workers: int, message: str) -> N
     with pytest.raises((ValueError, IndexError), match=message):
         bench.run([("count", 0)], program(*rows), workers)
     np.testing.assert_array_equal(bench.read(0), 0)
-
-
-def test_runtime_that_is_not_loaded() -> None:
-    """A second thread pool is not what anybody wants."""
-    with pytest.raises(ValueError, match="import tvm"):
-        set_runtime_library("/nowhere/libtvm_runtime.so")

@@ -110,7 +110,7 @@ def choose_a_kernel(shape: Sequence[int]) -> list[str]:
     libraries = CudaKernelBuilder(TARGET)
     bench = CudaStageRunner(stage_builder.network, libraries, LocalSession(), 0, 0)
     chosen = tuned(
-        stage_builder, LocalPool(bench, libraries, 1), MeasurementCache(None, None, "graph")
+        stage_builder, LocalPool(bench, libraries), MeasurementCache(None, None, "graph")
     )
     return [first.kernel.variant, *(i.kernel.variant for i in found[-2:]), chosen.variant(0)]
 

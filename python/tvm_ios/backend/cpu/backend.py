@@ -118,11 +118,10 @@ class CpuBackend:
         if runner.provider is None:
             builder = CpuKernelBuilder(self._target, kernels)
             device = CpuStageRunner(lowered, builder, LocalSession(), seed)
-            return LocalPool(device, builder, self.workers)
+            return LocalPool(device, builder)
         builder = CpuKernelBuilder(self._target, kernels, compiler=runner.compiler)
 
         def make(session: RemoteSession) -> CpuStageRunner:
-            session.call("SetNumThreads", self.workers)
             return CpuStageRunner(lowered, builder, session, seed)
 
         return RemotePool.open(runner.provider, runner.connect(), make, builder)

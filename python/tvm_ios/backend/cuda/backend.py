@@ -107,7 +107,7 @@ class CudaBackend:
             return CudaStageRunner(stage_builder.network, builder, session, self._device_id, seed)
 
         if provider is None:
-            return LocalPool(make(LocalSession()), builder, self.workers)
+            return LocalPool(make(LocalSession()), builder)
         return RemotePool.open(provider, self._runner.connect(), make, builder)
 
     def conditions(self, stage_builder: CudaStageBuilder) -> Hashable:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...lowering.kernel import K
-from ...support.threads import with_num_threads
 from ..protocol import K_contra, KernelBuilder, S_contra, StageRunner
 from .session import KernelFault
 
@@ -57,12 +56,10 @@ class LocalPool(Generic[K, S]):
         The stage runner.
     builder : KernelBuilder
         The kernel builder.
-    workers : int
-        The number of threads.
     """
 
-    def __init__(self, runner: StageRunner[K, S], builder: KernelBuilder[K], workers: int) -> None:
-        self._runner, self._builder, self._workers = runner, builder, workers
+    def __init__(self, runner: StageRunner[K, S], builder: KernelBuilder[K]) -> None:
+        self._runner, self._builder = runner, builder
 
     def compile(self, kernels: Iterable[K]) -> None:
         self._builder.compile(kernels)
@@ -73,16 +70,13 @@ class LocalPool(Generic[K, S]):
         work: Callable[[StageRunner[K, S], T], R],
         done: Callable[[T, R | None], None],
     ) -> None:
-        def body() -> None:
-            for item in items:
-                result = None
-                try:
-                    result = work(self._runner, item)
-                except KernelFault as error:
-                    _logger.warning("%s.", error)
-                done(item, result)
-
-        with_num_threads(self._workers, body)
+        for item in items:
+            result = None
+            try:
+                result = work(self._runner, item)
+            except KernelFault as error:
+                _logger.warning("%s.", error)
+            done(item, result)
 
     def close(self) -> None:
         """Do nothing: this pool holds no resources."""

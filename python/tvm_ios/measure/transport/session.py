@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import tvm
 import tvm_ffi
-from tvm.libinfo import find_libtvm_runtime
 
 from ...database.identity import cpu_identity
 from ...support import _ffi_api  # noqa: F401  (loads the library whose functions are looked up below)
@@ -61,7 +60,6 @@ class LocalSession:
 
     def __init__(self) -> None:
         self._loaded: dict[Path, tvm.runtime.Module] = {}
-        self.call("SetRuntimeLibrary", find_libtvm_runtime())
 
     def call(self, name: str, *arguments: Any) -> Any:
         return tvm_ffi.get_global_func(_PREFIX + name)(*arguments)
@@ -107,7 +105,6 @@ class RemoteSession:
         self._functions: dict[str, Callable[..., Any]] = {}
         self._loaded: dict[str, tvm.runtime.Module] = {}
         self.cores, self.cpu = self._describe()
-        self.call("SetRuntimeLibrary", "libtvm_runtime.so")
 
     def call(self, name: str, *arguments: Any) -> Any:
         patience = arguments[-1] + _GRACE if name.endswith("OnRunner") else _PATIENCE

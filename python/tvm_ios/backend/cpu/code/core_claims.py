@@ -8,9 +8,8 @@ they start: a task that finds its core claimed by another one moves to a free co
 all of its cores again from then on. The caller gives a worker that waits for its core the chance to
 leave.
 
-There are two implementations. A compiled network runs without our C++ library, and has this one: it
-is LLVM IR, compiled into the network's library, so that it needs nothing but TVM's runtime. Stages
-that are timed are launched by our C++ library, which has :file:`src/runtime/core_claims.h`.
+This is for launches on TVM's thread pool, where a network runs without our C++ library: it is LLVM
+IR, compiled into the network's library, so that it needs nothing but TVM's runtime.
 """
 
 from __future__ import annotations

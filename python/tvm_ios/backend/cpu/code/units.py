@@ -18,9 +18,6 @@ from .region import Region
 from .wait_check import checks
 from .waits import positions
 
-_UNIT = 3e-6  # seconds; shorter units cost more to claim than balancing them saves
-_MOST_UNITS = 8  # of a worker's share; more balance no better
-
 
 class Unit(NamedTuple):
     """A call of a kernel on a range of tiles.
@@ -55,7 +52,7 @@ class _Cutter:
     def __init__(self, region: Region) -> None:
         self._region, self.launched = region, positions(region.stages)
         # A step whose waits are checked is computed at once.
-        self._divides = region.stages[0].plan.workers > 1 and not checks(region)
+        self._divides = not checks(region)
 
     def of(self, number: int, worker: int) -> Sequence[Unit]:
         """Return what a worker computes at a position."""
@@ -70,11 +67,7 @@ class _Cutter:
         position = self.launched[number]
         assert isinstance(position.share, Share), "strips are not cut"
         stage, share = position.stage, position.share
-        count = 1
-        if self._divides and stage.seconds:
-            tiles = stage.implementations[share.call].kernel.phases[share.phase].num_tiles
-            seconds = stage.seconds[share.call] * (end - begin) / tiles
-            count = max(1, min(end - begin, _MOST_UNITS, int(seconds / _UNIT)))
+        count = stage.num_units(share, begin, end) if self._divides else 1
         return [begin + (end - begin) * n // count for n in range(count + 1)]
 
     def _tile_units(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from ....measure.protocol import TimedRuns
 from ....measure.transport.session import Session
 from ..kernels.kernel import Kernel
 from ..rules.base import CpuLoweredGraph
-from ..stage.plan import StripShare
+from ..stage.plan import Share, StripShare
 from ..stage.stage import CpuStage
 from .builder import CpuKernelBuilder
 from .network_tensors import WEIGHTS, NetworkTensors
@@ -57,8 +59,8 @@ class CpuStageRunner:
         rows, levels = [], [0]
         for number, implementation in enumerate(implementations):
             rows += [
-                (number, phase, levels[-1] + phase, cuts)
-                for _, phase, _, cuts in _serial_rows(implementation)
+                row._replace(implementation=number, level=levels[-1] + row.level)
+                for row in _serial_rows(implementation)
             ]
             levels.append(len(rows))
         places = self._cold_places(list(enumerate(implementations)), repeat)
@@ -68,8 +70,8 @@ class CpuStageRunner:
         """Time runs of stages one after another, in one launch, as in a compiled network.
 
         A stage finds its inputs where the stages before it left them, in a workspace that is
-        planned as the network's, and its weights cold. Unlike there, the workers meet at
-        barriers, see :func:`tvm_ios.compiler.compare.compare`.
+        planned as the network's, and its weights cold. Unlike there, each level ends with a
+        barrier, see :func:`tvm_ios.compiler.compare.compare`.
         """
         self.prepare()
         network = _Network.of(stages)
@@ -102,7 +104,7 @@ class CpuStageRunner:
         """Time each run, in which the implementations' tensors have places of their own."""
         if not rows:  # all results are in place already
             return TimedRuns.steady(np.zeros((len(runs), len(levels))))
-        calls = list(dict.fromkeys(row[:2] for row in rows))
+        calls = list(dict.fromkeys(row.call for row in rows))
         made = [
             [Call(implementations[i].kernel, p, places[i]) for i, p in calls] for places in runs
         ]
@@ -121,12 +123,25 @@ def weights_from(lowered: CpuLoweredGraph) -> str:
     return level_of(arena_bytes(constants(lowered, WEIGHTS)), lowered.config.core.l2_bytes)
 
 
-_Row = tuple[int, int, int, tuple[int, ...]]  # implementation, phase, level, cuts
+class _Row(NamedTuple):
+    """A row of a program, see ``CpuStage`` in ``src/runtime/cpu_stage.h``."""
+
+    implementation: int
+    phase: int
+    level: int
+    units: int
+    cuts: tuple[int, ...]
+
+    @property
+    def call(self) -> tuple[int, int]:
+        """What is called."""
+        return self.implementation, self.phase
 
 
 def _serial_rows(implementation: Implementation[Kernel]) -> list[_Row]:
     """Return the rows that run the whole operator on one worker."""
-    return [(0, p, p, (0, phase.num_tiles)) for p, phase in enumerate(implementation.kernel.phases)]
+    phases = enumerate(implementation.kernel.phases)
+    return [_Row(0, p, p, 1, (0, phase.num_tiles)) for p, phase in phases]
 
 
 @dataclass(frozen=True)
@@ -158,7 +173,8 @@ class _Network:
         for number, stage in enumerate(stages):
             first = len(network.implementations)
             network.rows.extend(
-                (first + i, phase, level + own, cuts) for i, phase, own, cuts in _rows(stage)
+                row._replace(implementation=first + row.implementation, level=level + row.level)
+                for row in _rows(stage)
             )
             network.implementations.extend(stage.implementations)
             network.stages.extend([number] * len(stage.implementations))
@@ -169,7 +185,8 @@ class _Network:
 def _program(rows: Sequence[_Row], calls: Sequence[tuple[int, int]]) -> np.ndarray:
     """Return the rows of a program, int32, whose numbers refer to ``calls``."""
     numbers = {call: n for n, call in enumerate(calls)}
-    return np.array([(numbers[row[:2]], row[2], *row[3]) for row in rows], "int32")
+    encoded = [(numbers[row.call], row.level, row.units, *row.cuts) for row in rows]
+    return np.array(encoded, "int32")
 
 
 def _rows(stage: CpuStage) -> list[_Row]:
@@ -177,18 +194,32 @@ def _rows(stage: CpuStage) -> list[_Row]:
     for number, level in enumerate(stage.plan.levels):
         for share in level:
             if isinstance(share, StripShare):
-                rows += [(call, 0, number, cuts) for call, cuts in _strip_rows(stage, share)]
+                rows += _strip_rows(stage, number, share)
             else:
-                rows.append((share.call, share.phase, number, share.cuts))
+                rows += _tile_rows(stage, number, share)
     return rows
 
 
-def _strip_rows(stage: CpuStage, share: StripShare) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield calls with their cuts; each gives one worker the same tiles of one plane."""
-    workers = stage.plan.workers
+def _tile_rows(stage: CpuStage, level: int, share: Share) -> Iterator[_Row]:
+    """Yield a row for adjacent workers that divide their tiles into equally many units."""
+    cuts, workers = share.cuts, stage.plan.workers
+    counts = [stage.num_units(share, begin, end) for begin, end in pairwise(cuts)]
+    first = 0
+    for count, alike in groupby(counts):
+        last = first + len(list(alike))
+        own = (cuts[first],) * first + cuts[first : last + 1] + (cuts[last],) * (workers - last)
+        yield _Row(share.call, share.phase, level, count, own)
+        first = last
+
+
+def _strip_rows(stage: CpuStage, level: int, share: StripShare) -> Iterator[_Row]:
+    """Yield rows that each give one worker the same tiles of one plane, all of one share."""
+    workers, units = stage.plan.workers, 1
     for worker, steps in enumerate(share.steps):
         for step in steps:
             plane = stage.implementations[step.call].kernel.strip_plane
             for outer in range(plane.outer):
                 begin, end = (outer * plane.num_tiles + tile for tile in (step.begin, step.end))
-                yield step.call, (begin,) * (worker + 1) + (end,) * (workers - worker)
+                cuts = (begin,) * (worker + 1) + (end,) * (workers - worker)
+                yield _Row(step.call, 0, level, units, cuts)
+                units = 0  # those that follow continue the share

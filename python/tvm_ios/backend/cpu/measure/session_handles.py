@@ -55,8 +55,9 @@ class CpuSessionHandles(SessionHandles[Kernel]):
         runs : sequence of sequence of Call
             The calls of each run; the runs differ in places only.
         program : numpy.ndarray
-            int32 ``[rows, 2 + workers + 1]``: number of the call, its level, and the tile
-            boundaries between the workers.
+            int32 ``[rows, 3 + workers + 1]``: number of the call, its level, into how many units
+            the tiles of each worker are divided, and the tile boundaries between the workers. See
+            ``src/runtime/cpu_stage.h``.
         levels : sequence of int
             The number of levels of each stage.
         workers : int

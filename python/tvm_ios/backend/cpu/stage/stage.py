@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from ....lowering.stages import Stage
 from ..kernels.kernel import Kernel
-from .plan import StagePlan
+from .plan import Share, StagePlan
+
+_UNIT = 3e-6  # seconds; shorter units cost more to claim than balancing them saves
+_MOST_UNITS = 8  # of a worker's share; more balance no better
 
 
 @dataclass(frozen=True)
@@ -24,3 +27,14 @@ class CpuStage(Stage[Kernel]):
 
     plan: StagePlan
     seconds: tuple[float, ...] = ()
+
+    def num_units(self, share: Share, begin: int, end: int) -> int:
+        """Return into how many units a worker's tiles ``begin`` to ``end`` of a share are divided.
+
+        A unit is what a thread claims at once, see ``src/runtime/launch/program.h``.
+        """
+        if self.plan.workers == 1 or not self.seconds:
+            return 1
+        tiles = self.implementations[share.call].kernel.phases[share.phase].num_tiles
+        seconds = self.seconds[share.call] * (end - begin) / tiles
+        return max(1, min(end - begin, _MOST_UNITS, int(seconds / _UNIT)))

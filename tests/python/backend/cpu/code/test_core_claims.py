@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims of cores by the tasks of a launch: no two start on the same core if there are enough.
-
-What is emitted for compiled networks and what C++ has for timed stages do the same.
-"""
+"""Claims of cores by the tasks of a launch: no two start on the same core if there are enough."""
 
 from __future__ import annotations
 
-import ctypes
 import os
-import shutil
-import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,29 +18,10 @@ from tvm_ios.backend.cpu.code.functions import build_functions
 from tvm_ios.target import resolve
 
 CORES = sorted(os.sched_getaffinity(0))
-SOURCES = Path(__file__).parents[5] / "src"
-CPP = """
-#include <sched.h>
-#include <stdint.h>
-
-#include "runtime/core_claims.h"
-
-extern "C" void cores(int32_t* cores, int tasks) {
-  tvm_ios::CoreClaims claims;
-  cores[0] = sched_getcpu();
-  claims.Claim();
-  for (int task = 1; task < tasks; ++task) {
-    claims.ClaimDistinct();
-    cores[task] = sched_getcpu();
-  }
-}
-"""
-
-Launch = Callable[[np.ndarray], object]
-"""A function that writes on which core each of its tasks starts, all on the calling thread."""
 
 
-def emitted(cores: np.ndarray) -> None:
+def launch(cores: np.ndarray) -> None:
+    """Write on which core each of the tasks of a launch starts, all on the calling thread."""
     tasks, target = len(cores), resolve("llvm")
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("cores")
@@ -64,22 +38,7 @@ def emitted(cores: np.ndarray) -> None:
     cores[:] = result.numpy()
 
 
-@pytest.fixture(scope="module", params=["emitted", "C++"])
-def launch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Launch:
-    if request.param == "emitted":
-        return emitted
-    if shutil.which("g++") is None:
-        pytest.skip("takes a C++ compiler")
-    folder = tmp_path_factory.mktemp("claims")
-    (folder / "cores.cc").write_text(CPP)
-    files = [folder / "cores.cc", SOURCES / "runtime/core_claims.cc", "-o", folder / "cores.so"]
-    command = ["g++", "-std=c++17", "-shared", "-fPIC", f"-I{SOURCES}"]
-    subprocess.run([*command, *map(str, files)], check=True)
-    library = ctypes.CDLL(str(folder / "cores.so"))
-    return lambda cores: library.cores(ctypes.c_void_p(cores.ctypes.data), len(cores))
-
-
-def starts(launch: Launch, tasks: int, allowed: Sequence[int]) -> tuple[list[int], set[int]]:
+def starts(tasks: int, allowed: Sequence[int]) -> tuple[list[int], set[int]]:
     """Where tasks start, and where their thread may run afterwards."""
     cores = np.full(tasks, -1, "int32")
 
@@ -101,15 +60,15 @@ def in_thread(work: Callable[[], set[int]]) -> set[int]:
 
 
 @pytest.mark.skipif(len(CORES) < 2, reason="takes two cores")
-def test_a_task_leaves_a_claimed_core(launch: Launch) -> None:
-    (caller, worker), affinity = starts(launch, 2, CORES[:2])
+def test_a_task_leaves_a_claimed_core() -> None:
+    (caller, worker), affinity = starts(2, CORES[:2])
     assert {caller, worker} == set(CORES[:2])
     assert affinity == set(CORES[:2])
 
 
 @pytest.mark.parametrize("core", CORES[:2])
-def test_more_tasks_than_cores_share_them(launch: Launch, core: int) -> None:
-    assert starts(launch, 3, [core]) == ([core] * 3, {core})
+def test_more_tasks_than_cores_share_them(core: int) -> None:
+    assert starts(3, [core]) == ([core] * 3, {core})
 
 
 def test_other_systems_are_left_alone() -> None:

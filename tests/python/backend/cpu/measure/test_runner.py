@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,27 +14,31 @@ import pytest
 from tvm import relax
 
 from support.networks import NATIVE, conv, few_stages, relax_module
+from tvm_ios.backend.cpu.code import driver, units
+from tvm_ios.backend.cpu.code.region import Region
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.measure.runner import CpuStageRunner
+from tvm_ios.backend.cpu.stage import stage
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.measure.protocol import Library
 from tvm_ios.options import Options
+from tvm_ios.schedule import ScheduledStage
 
 
 class Recorder:
-    """A session that computes nothing, and notes the kernels' calls of each run."""
+    """A session that computes nothing, and notes the program and the calls of each run."""
 
     limit = 0.0
 
     def __init__(self) -> None:
-        self.runs: list[bytes] = []
+        self.program, self.runs = b"", list[bytes]()
         self._numbers = 0
 
     def call(self, name: str, *arguments: Any) -> Any:
         if name != "TimeOnRunner":
             self._numbers += 1
             return self._numbers
-        _, _, stages, calls, _, repeat, _ = arguments
+        _, self.program, stages, calls, _, repeat, _ = arguments
         size = len(calls) // repeat
         self.runs = [calls[i * size : (i + 1) * size] for i in range(repeat)]
         return np.full(2 + repeat * (2 + len(stages) // 4), 1e-3).tobytes()
@@ -47,7 +53,7 @@ def named(kernel: Kernel) -> SimpleNamespace:
 
 def runner() -> tuple[CpuStageRunner, Scheduler, Recorder]:
     def body(emit: Callable[[relax.Expr], relax.Var], x: relax.Expr) -> relax.Expr:
-        return emit(conv(emit(conv(x, 24, seed=1)), 8, seed=2))
+        return emit(conv(emit(conv(emit(conv(x, 24, seed=1)), 24, seed=2)), 8, seed=3))
 
     mod, options = relax_module(body, (1, 8, 9, 9)), Options(winograd=False)
     made = Scheduler.prepare(mod, NATIVE, cost_model=few_stages, options=options)
@@ -70,3 +76,42 @@ def test_each_run_reads_its_weights_from_another_place(alone: bool) -> None:
     assert len(moved) > 0
     assert not np.array_equal(second[moved], third[moved])
     assert len(moved) < len(first)  # the other tensors are where they were
+
+
+def timed_units(program: bytes, workers: int) -> list[list[tuple[int, int]]]:
+    """The tiles of each worker's units in a program, in order, as C++ divides them."""
+    found: list[list[tuple[int, int]]] = [[] for _ in range(workers)]
+    for _, _, count, *cuts in np.frombuffer(program, "int32").reshape(-1, 3 + workers + 1).tolist():
+        for own, (begin, end) in zip(found, pairwise(cuts), strict=True):
+            parts = max(1, min(end - begin, count))
+            inner = [begin + (end - begin) * n // parts for n in range(parts + 1)]
+            own += [part for part in pairwise(inner) if begin < end]
+    return found
+
+
+@pytest.mark.parametrize("partitioning", ["tiles", "strips"])
+@pytest.mark.parametrize("unit", [1e-9, 1e-8])
+def test_stages_have_the_units_of_the_network(
+    partitioning: str, unit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regions: list[Region] = []
+
+    def units_of(region: Region) -> Any:
+        regions.append(region)
+        return units.units_of(region)
+
+    monkeypatch.setattr(driver, "units_of", units_of)
+    monkeypatch.setattr(stage, "_UNIT", unit)
+    timer, made, session = runner()
+    schedule = made.sequential()
+    *names, last = [operator.name for operator in schedule.operators]
+    first = ScheduledStage((tuple(names),), partitioning=partitioning)
+    made.emit(replace(schedule, stages=(first, ScheduledStage(((last,),)))))
+    (region,) = regions
+    timer.time(region.stages, 1)
+    deployed = zip(*units.units_of(region), strict=True)
+    expected = [[(u.begin, u.end) for part in column for u in part] for column in deployed]
+    assert timed_units(session.program, len(expected)) == expected
+    counts = np.frombuffer(session.program, "int32").reshape(-1, 3 + len(expected) + 1)[:, 2]
+    assert (0 in counts) == (partitioning == "strips")
+    assert counts.max() > 1

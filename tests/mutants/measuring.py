@@ -285,6 +285,27 @@ MUTANTS = (
         ("backend/cpu/measure/test_runner.py::test_each_run_reads_its_weights_from_another_place",),
     ),
     Mutant(
+        "tiles of timed stages are not divided into units",
+        "python/tvm_ios/backend/cpu/measure/runner.py",
+        "level, count, own)",
+        "level, 1, own)",
+        ("backend/cpu/measure/test_runner.py::test_stages_have_the_units_of_the_network",),
+    ),
+    Mutant(
+        "timed row strips are no chains of units",
+        "python/tvm_ios/backend/cpu/measure/runner.py",
+        "units = 0  # those",
+        "units = 1  # those",
+        ("backend/cpu/measure/test_runner.py::test_stages_have_the_units_of_the_network",),
+    ),
+    Mutant(
+        "models that are compiled to be timed run on TVM's threads",
+        "python/tvm_ios/backend/cpu/measure/model.py",
+        "use_helpers(library)  # as",
+        "library  # as",
+        ("backend/cpu/measure/test_model.py::test_they_run_on_the_helpers_as_deployed_ones",),
+    ),
+    Mutant(
         "devices with another CPU measure, too",
         f"{_MEASURE}/transport/remote_pool.py",
         "if session.cpu == self._cpu:",

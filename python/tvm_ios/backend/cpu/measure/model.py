@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import tvm
 from tvm import relax
 
+from tvm_ios_runtime.helpers import use_helpers
+
 from ....lowering.export import export
 from ....measure.timing.models import Timers, window_timers
 from ....support.folders import TemporaryFolder
@@ -52,6 +54,7 @@ class CompiledVariants:
         with TemporaryFolder() as folder:  # what is loaded stays until it is no longer used
             export(executable, folder / "variants.so")
             library = tvm.runtime.load_module(str(folder / "variants.so"))
+        use_helpers(library)  # as tvm_ios_runtime does
         return cls(relax.VirtualMachine(library, tvm.cpu()), names, inputs, workers)
 
     def time(self, work: Callable[[Timers], T]) -> T:

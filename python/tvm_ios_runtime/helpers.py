@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tvm_ffi
 
 from tvm_ios_env.machine import default_threads
@@ -30,3 +32,30 @@ def use_helpers(library: tvm_ffi.Module) -> bool:
     load_library()
     tvm_ffi.get_global_func("tvm_ios.runtime.UseHelpers")(set_launcher, default_threads())
     return True
+
+
+class HelperCounts(NamedTuple):
+    """What the helpers of this process have done.
+
+    Attributes
+    ----------
+    launches : int
+        Runs of models for several threads.
+    helped : int
+        Those that helpers were invited to.
+    units : int
+        The pieces of work of these.
+    stolen : int
+        Pieces that were computed by another thread than the one that they were planned for.
+    """
+
+    launches: int
+    helped: int
+    units: int
+    stolen: int
+
+
+def helper_counts() -> HelperCounts:
+    """Return what the helpers of this process have done until now."""
+    load_library()
+    return HelperCounts(*map(int, tvm_ffi.get_global_func("tvm_ios.runtime.HelperCounts")()))

@@ -242,6 +242,13 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           },
           "Let a library, whose function is given, run on this process's helpers, of which there "
           "are at most max_threads - 1.")
+      .def(
+          "tvm_ios.runtime.HelperCounts",
+          [] {
+            const HelperCounts counts = HelperPool::Get().counts();
+            return ffi::Shape({counts.launches, counts.helped, counts.units, counts.stolen});
+          },
+          "Launches on several workers, those with helpers, their units, and the stolen ones.")
       .def("tvm_ios.runtime.TimeArithmetic", CpuStage::TimeArithmetics,
            "The seconds of known arithmetic on the slowest of so many workers.")
       .def(

@@ -389,6 +389,7 @@ KINDS: dict[str, Sequence[Kind]] = {
     "runtime.SourceDigest": (),
     "runtime.TimeOnRunner": (bench, program_bytes, call_bytes, workers, integer, real),
     "runtime.TimeArithmetic": (workers,),
+    "runtime.HelperCounts": (),
     "runtime.UseHelpers": (driver, workers),
     "runtime.WriteMemory": (bench, integer, integer, blob),
     "runtime.cuda.CudnnAlgorithms": (integer, convolution),

@@ -13,6 +13,7 @@ import numpy as np
 
 import tvm_ios_runtime
 from tvm_ios_runtime import Model, TensorInfo
+from tvm_ios_runtime.helpers import HelperCounts, helper_counts
 
 from ..backend.registry import kind_of
 from ..compiler import artifact
@@ -88,11 +89,13 @@ def run(args: argparse.Namespace) -> None:
     inputs = list(map(_in_place, arrays))
     with device_errors(args.device_id), _input_errors(args):
         named = {info.name: r for info, r in zip(model.outputs, model(*inputs), strict=True)}
+        before = helper_counts()
         times = _time(model, inputs, args) if args.print_time else None
+        helped = HelperCounts(*np.subtract(helper_counts(), before).tolist())
     if args.outputs:
         with replacing(args.outputs) as (draft,):
             np.savez(draft, **named)
-    _report(args, named, times)
+    _report(args, named, times, helped)
 
 
 @contextlib.contextmanager
@@ -147,14 +150,17 @@ def _time(model: Model, inputs: Sequence[np.ndarray], args: argparse.Namespace) 
 
 
 def _report(
-    args: argparse.Namespace, named: dict[str, np.ndarray], times: np.ndarray | None
+    args: argparse.Namespace,
+    named: dict[str, np.ndarray],
+    times: np.ndarray | None,
+    helped: HelperCounts,
 ) -> None:
     summary = None if times is None else _summary(times)
     if args.json:
         shapes = {
             name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in named.items()
         }
-        output.print_json({"outputs": shapes} | ({"time_ms": summary} if summary else {}))
+        output.print_json({"outputs": shapes} | _timed(summary, helped))
         return
     console = output.console()
     for name, array in named.items():
@@ -163,6 +169,17 @@ def _report(
         table = output.table(*(f"{name} (ms)" for name in summary))
         table.add_row(*(f"{value:.4f}" for value in summary.values()))
         console.print(table)
+        if helped.launches:
+            console.print(
+                f"helpers were invited to {helped.helped} of {helped.launches} runs; of "
+                f"{helped.units} units, {helped.stolen} were taken from another worker"
+            )
+
+
+def _timed(summary: dict[str, float] | None, helped: HelperCounts) -> dict[str, object]:
+    if not summary:
+        return {}
+    return {"time_ms": summary, "helpers": helped._asdict()}
 
 
 def _summary(times: np.ndarray) -> dict[str, float]:

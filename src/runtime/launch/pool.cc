@@ -90,7 +90,20 @@ int32_t HelperPool::Run(const ClaimProgram* program, void** arguments) {
   const int64_t end = Now();
   if (invited > 0) Dismiss(launch, begin, end);
   if (history != nullptr && program->num_columns > 1) NoteCall(history, invited > 0, end - begin);
+  if (program->num_columns > 1) Count(*program, invited > 0, launch->claims.stolen());
   return launch->claims.error();
+}
+
+void HelperPool::Count(const ClaimProgram& program, bool helped, int64_t stolen) {
+  launched_.fetch_add(1, std::memory_order_relaxed);
+  if (!helped) return;
+  helped_.fetch_add(1, std::memory_order_relaxed);
+  units_.fetch_add(program.num_units(), std::memory_order_relaxed);
+  stolen_.fetch_add(stolen, std::memory_order_relaxed);
+}
+
+HelperCounts HelperPool::counts() const {
+  return {launched_.load(), helped_.load(), units_.load(), stolen_.load()};
 }
 
 int32_t HelperPool::NumHelpers(int32_t num_columns, int64_t now) const {

@@ -21,6 +21,16 @@
 
 namespace tvm_ios {
 
+/*! \brief What a pool has done since it began. */
+struct HelperCounts {
+  /*! \brief Launches of several columns, and those of them that helpers were invited to. */
+  int64_t launches;
+  int64_t helped;
+  /*! \brief Units of the launches with helpers, and those computed from another column. */
+  int64_t units;
+  int64_t stolen;
+};
+
 /*! \brief The helpers of the process. */
 class HelperPool {
  public:
@@ -41,6 +51,8 @@ class HelperPool {
   /*! \brief Run a program; return 0, or what a function returned that failed. */
   int32_t Run(const ClaimProgram* program, void** arguments);
 
+  HelperCounts counts() const;
+
   /*! \brief Wait until no helper looks at a program, whose launches have ended. */
   void WaitForGuests(const ClaimProgram* program);
 
@@ -51,6 +63,7 @@ class HelperPool {
   int32_t NumHelpers(int32_t num_columns, int64_t now) const;
   int32_t Invite(Launch* launch, int32_t num_helpers, int64_t now);
   void Dismiss(Launch* launch, int64_t begin, int64_t end);
+  void Count(const ClaimProgram& program, bool helped, int64_t stolen);
   Helper* At(int32_t number);
   /*! \brief Return a launch that no helper looks at. */
   Launch* Take();
@@ -59,6 +72,10 @@ class HelperPool {
   const int64_t id_;  // another pool may have the same address later
   std::atomic<int32_t> max_threads_;
   std::atomic<int32_t> callers_{0};
+  std::atomic<int64_t> launched_{0};
+  std::atomic<int64_t> helped_{0};
+  std::atomic<int64_t> units_{0};
+  std::atomic<int64_t> stolen_{0};
   std::array<std::atomic<Helper*>, kMaxThreads> helpers_{};
   std::mutex mutex_;  // of the creation of helpers, and of what follows
   std::vector<std::unique_ptr<Launch>> launches_;

@@ -95,6 +95,10 @@ struct ClaimProgram {
   CallHistory* history;
 
   int32_t num_parts(int32_t column) const { return first_part[column + 1] - first_part[column]; }
+  int32_t num_units() const {
+    const int32_t size = first_part[num_columns];
+    return size == 0 ? 0 : parts[size - 1].first_unit + parts[size - 1].num_units;
+  }
   const Part& part(int32_t column, int32_t index) const {
     return parts[first_part[column] + index];
   }

@@ -12,6 +12,13 @@
 #include "runtime/launch/futex.h"
 
 namespace tvm_ios {
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 namespace {
 
 /*! \brief How long a helper looks for work: longer than it takes to wake it, or a call to follow.
@@ -22,18 +29,36 @@ constexpr std::chrono::seconds kSleep{1};
 /*! \brief A launch that takes so long is noticed by every helper that has a core. */
 constexpr int64_t kNoticed = 20000;
 constexpr int64_t kNoticedAsleep = 500000;
+/*! \brief Another program takes a core for milliseconds, the system itself for less. */
+constexpr int64_t kLost = 500000;
 /*! \brief The first and the longest rest of a helper that lost its core. */
 constexpr int64_t kShortestRest = 2000000;
 constexpr int64_t kLongestRest = 64000000;
 
-/*! \brief Return how often the system took this thread off its core. */
-int64_t NumLosses() {
-#ifdef __linux__
+/*! \brief What a thread has used until now. */
+struct Usage {
+  int64_t wall;
+  int64_t processor;
+  int64_t losses;  // how often the system took it off its core
+  int64_t sleeps;
+};
+
+Usage UsageOfThread() {
+#ifdef RUSAGE_THREAD
   rusage usage{};
-  return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
-#else
-  return 0;
+  if (getrusage(RUSAGE_THREAD, &usage) == 0) {
+    const int64_t seconds = usage.ru_utime.tv_sec + usage.ru_stime.tv_sec;
+    const int64_t rest = usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+    return {Now(), seconds * 1000000000 + rest * 1000, usage.ru_nivcsw, usage.ru_nvcsw};
+  }
 #endif
+  return {0, 0, 0, 0};
+}
+
+/*! \brief Return whether a thread that did not sleep was off its core for long. */
+bool LostItsCore(const Usage& before, const Usage& after) {
+  const int64_t away = after.wall - before.wall - (after.processor - before.processor);
+  return after.losses != before.losses && after.sleeps == before.sleeps && away > kLost;
 }
 
 /*! \brief Create a thread to which the process's signals are not delivered. */
@@ -52,13 +77,8 @@ std::thread ThreadWithoutSignals(Body body) {
 
 Launch::Seat Helper::busy_{};
 
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-Helper::Helper() : thread_(ThreadWithoutSignals([this] { Loop(); })) {}
+Helper::Helper(const std::atomic<bool>* crowded)
+    : crowded_(crowded), thread_(ThreadWithoutSignals([this] { Loop(); })) {}
 
 Helper::~Helper() {
   ends_.store(true, std::memory_order_seq_cst);
@@ -103,7 +123,8 @@ void Helper::WaitForInvitation() {
   for (int looks = 1;; ++looks) {
     if (invitation_.load(std::memory_order_acquire) != nullptr) return;
     Pause();
-    if (looks % kLooks == 0 && Now() - begin > kSpin) break;
+    if (looks % kLooks == 0 && (crowded_->load(std::memory_order_relaxed) || Now() - begin > kSpin))
+      break;
   }
   asleep_.store(1, std::memory_order_seq_cst);
   const bool needed = invitation_.load(std::memory_order_seq_cst) != nullptr ||
@@ -115,13 +136,13 @@ void Helper::WaitForInvitation() {
 void Helper::Join(Launch::Seat* seat) {
   Launch* launch = seat->launch;
   const bool is_short = launch->is_short;
-  const int64_t losses = is_short ? NumLosses() : 0;
   LeaveCore(launch->caller_core);
+  const Usage before = is_short ? UsageOfThread() : Usage{};
   launch->claims.Work(seat->column, false);
   launch->guests.fetch_sub(1, std::memory_order_release);
+  invitation_.store(nullptr, std::memory_order_release);  // first: the next call may follow at once
   // A wait for a thread that lost its core takes longer than all of a short launch.
-  if (is_short && NumLosses() != losses) Rest(Now());
-  invitation_.store(nullptr, std::memory_order_release);
+  if (is_short && LostItsCore(before, UsageOfThread())) Rest(Now());
 }
 
 void Helper::Rest(int64_t now) {

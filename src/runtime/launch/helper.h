@@ -41,7 +41,8 @@ int64_t Now();
 
 class Helper {
  public:
-  Helper();
+  /*! \param crowded Whether callers need all cores, so that it does not look for work. */
+  explicit Helper(const std::atomic<bool>* crowded);
   /*! \brief End the thread; nobody may invite it any more. */
   ~Helper();
   Helper(const Helper&) = delete;
@@ -67,6 +68,7 @@ class Helper {
 
   static Launch::Seat busy_;  // what invitation_ points to while it is in a launch
 
+  const std::atomic<bool>* const crowded_;
   alignas(128) std::atomic<Launch::Seat*> invitation_{nullptr};
   std::atomic<uint32_t> asleep_{0};
   std::atomic<bool> woken_{false};  // for the present invitation

@@ -15,6 +15,8 @@ namespace {
 
 /*! \brief A thread that lost its core is away for about so long. */
 constexpr int64_t kTimeSlice = 4000000;
+/*! \brief Callers that took all cores at once will soon do so again. */
+constexpr int64_t kCrowded = 5000000;
 /*! \brief How often a thread looks up on which cores it may run. */
 constexpr int64_t kAffinityAge = 10000000;
 
@@ -106,10 +108,22 @@ HelperCounts HelperPool::counts() const {
   return {launched_.load(), helped_.load(), units_.load(), stolen_.load()};
 }
 
-int32_t HelperPool::NumHelpers(int32_t num_columns, int64_t now) const {
+int32_t HelperPool::NumHelpers(int32_t num_columns, int64_t now) {
   if (num_columns == 1) return 0;
-  const int32_t threads = std::min({num_columns, max_threads(), NumAllowedCores(now)});
-  return threads - callers_.load(std::memory_order_relaxed);
+  const int32_t threads = std::min(max_threads(), NumAllowedCores(now));
+  const int32_t free = threads - callers_.load(std::memory_order_relaxed);
+  if (free <= 0) {
+    if (threads > 1) {
+      crowded_until_.store(now + kCrowded, std::memory_order_relaxed);
+      crowded_.store(true, std::memory_order_relaxed);
+    }
+    return 0;
+  }
+  if (crowded_.load(std::memory_order_relaxed)) {
+    if (now < crowded_until_.load(std::memory_order_relaxed)) return 0;
+    crowded_.store(false, std::memory_order_relaxed);
+  }
+  return std::min(num_columns - 1, free);
 }
 
 int32_t HelperPool::Invite(Launch* launch, int32_t num_helpers, int64_t now) {
@@ -148,7 +162,7 @@ Helper* HelperPool::At(int32_t number) {
   helper = helpers_[number].load(std::memory_order_relaxed);
   if (helper != nullptr) return helper;
   try {
-    created_.push_back(std::make_unique<Helper>());
+    created_.push_back(std::make_unique<Helper>(&crowded_));
   } catch (const std::system_error&) {
     return nullptr;  // the process may not start more threads: callers compute alone
   }

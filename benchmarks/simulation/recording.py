@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,9 +85,11 @@ def record(
     module, inputs = emit_networks([network], library), scheduler.random_inputs(0)
     model = CompiledVariants.compile(module, ["main"], inputs, scheduler.target, workers=1)
     model("main", inputs)
-    runs = [_timestamps(model, inputs) for _ in range(_RUNS)]
-    timestamps = [np.min([run[n] for run in runs], axis=0) for n in range(len(library.recorders))]
-    recorded = list(zip(library.recorders, timestamps, strict=True))
+    runs = [_seconds(library.recorders, model("main", inputs)[1:]) for _ in range(_RUNS)]
+    recorded = [
+        (recorder, {share: min(run[n][share] for run in runs) for share in runs[0][n]})
+        for n, recorder in enumerate(library.recorders)
+    ]
     found = _by_kernel(recorded)
     taken = {**found, **{key: s for key, s in (elsewhere or {}).items() if key in found}}
     factors = {key: taken[key] / seconds if seconds else 1.0 for key, seconds in found.items()}
@@ -98,32 +101,47 @@ def record(
     return Recording(launches, taken)
 
 
-def _timestamps(model: CompiledVariants, inputs: list[Any]) -> list[np.ndarray]:
-    """Return the seconds of each record of each launch, in one run."""
-    _, *recorded = model("main", inputs)
-    pairs = [tensor.numpy().reshape(-1, 2) for tensor in recorded]
-    return [1e-9 * (pair[:, 1] - pair[:, 0]) for pair in pairs]
+class _Share(NamedTuple):
+    """What a worker computes of a kernel at a position."""
+
+    position: int
+    worker: int
+    operators: tuple[int, ...]
+    kernel: Hashable
+
+
+Seconds = Mapping[_Share, float]
+
+
+def _seconds(recorders: Sequence[Recorder], noted: Sequence[Any]) -> list[Seconds]:
+    """Return the seconds of each share of each launch, in one run."""
+    found = []
+    for recorder, tensor in zip(recorders, noted, strict=True):
+        shares: dict[_Share, float] = defaultdict(float)
+        for entry in recorder.records(tensor.numpy()):
+            computed = entry.stage.implementations[entry.call]
+            place = entry.part.position, entry.part.column
+            share = _Share(*place, computed.operators, computed.kernel.key)
+            shares[share] += 1e-9 * (entry.end - entry.begin)
+        found.append(shares)
+    return found
 
 
 def _by_share(
-    recorder: Recorder, seconds: np.ndarray, factors: Mapping[Hashable, float]
+    recorder: Recorder, seconds: Seconds, factors: Mapping[Hashable, float]
 ) -> np.ndarray:
-    last = max(record.position for record in recorder.records)
-    table = np.zeros((last + 1, recorder.workers))
-    for entry, taken in zip(recorder.records, seconds, strict=True):
-        key = entry.stage.implementations[entry.call].kernel.key
-        table[entry.position, entry.worker] += 0.0 if entry.empty else taken * factors[key]
+    table = np.zeros((1 + max(share.position for share in seconds), recorder.workers))
+    for share, taken in seconds.items():
+        table[share.position, share.worker] += taken * factors[share.kernel]
     return table
 
 
-def _by_kernel(recorded: list[tuple[Recorder, np.ndarray]]) -> dict[Hashable, float]:
+def _by_kernel(recorded: Sequence[tuple[Recorder, Seconds]]) -> dict[Hashable, float]:
     """Return the seconds of each kernel: the mean, where several operators have the same one."""
-    sums: dict[Hashable, float] = {}
-    users: dict[Hashable, set[int]] = {}
-    for recorder, seconds in recorded:
-        for entry, taken in zip(recorder.records, seconds, strict=True):
-            implementation = entry.stage.implementations[entry.call]
-            key = implementation.kernel.key
-            sums[key] = sums.get(key, 0.0) + float(taken)
-            users.setdefault(key, set()).add(id(implementation))
+    sums: dict[Hashable, float] = defaultdict(float)
+    users: dict[Hashable, set[tuple[int, ...]]] = defaultdict(set)
+    for _, seconds in recorded:
+        for share, taken in seconds.items():
+            sums[share.kernel] += taken
+            users[share.kernel].add(share.operators)
     return {key: total / len(users[key]) for key, total in sums.items()}

@@ -11,14 +11,18 @@ from tvm_ios_env.machine import default_threads
 
 from .library import load_library
 
-_SET_LAUNCHER = "tvm_ios_set_launcher"
-"""The function of a library that stores what runs its launches."""
+SET_LAUNCHER = "tvm_ios_set_launcher"
+"""The function of a library that stores what runs its launches.
+
+It points to two functions: one runs a program, as ``HelperPool::Run`` does, and one waits until
+nobody looks at a program any more, which is to be unloaded.
+"""
 
 
 def use_helpers(library: tvm_ffi.Module) -> bool:
     """Let a library run on the helpers of this process, if it can; return whether it does.
 
-    Libraries of earlier releases run on TVM's thread pool, and those for one thread on none.
+    Libraries of earlier releases run on TVM's thread pool.
 
     Raises
     ------
@@ -26,7 +30,7 @@ def use_helpers(library: tvm_ffi.Module) -> bool:
         If ``libtvm_ios.so`` cannot be loaded.
     """
     try:
-        set_launcher = library.get_function(_SET_LAUNCHER, query_imports=True)
+        set_launcher = library.get_function(SET_LAUNCHER, query_imports=True)
     except AttributeError:
         return False
     load_library()

@@ -109,7 +109,7 @@ class _Driver:
         plan = waits_of(synchronization, self.launched, region, kernels, self.workers)
         self.tables = launch_tables(self.launched, plan, units_of(region))
         if recorder is not None:
-            recorder.tables = self.tables
+            recorder.tables, recorder.plan = self.tables, plan
         calls, functions = self._calls()
         data = (constants.symbol, constants.num_bytes) if constants.num_bytes else None
         self.code = LaunchCode(

@@ -10,6 +10,8 @@ from pathlib import Path
 import tvm
 from tvm import tirx
 
+from tvm_ios_runtime.helpers import SET_LAUNCHER
+
 from ....lowering.export import export
 from ....support.caches import object_directory
 from ....support.object_store import ObjectStore, shared_store
@@ -95,7 +97,8 @@ def build_drivers(
     for module in data:
         root.import_module(module(code))
     if launches:
-        root.import_module(module_of(ir_code(launches, kernels.target, kernels.store)))
+        code = ir_code(launches, kernels.target, kernels.store)
+        root.import_module(module_of(code, [SET_LAUNCHER]))
     for library in static_libraries([*kernels.objects.values()], kernels.target, kernels.store):
         root.import_module(library)
     return root

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import tvm
-from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as T
+
+from tvm_ios_runtime.helpers import SET_LAUNCHER
 
 from .launch_loop import LINE, loop_source
 from .launch_tables import LaunchTables
@@ -24,9 +23,6 @@ from .wait_check import DELAY, DELAY_SOURCE
 
 _VERSION = 1  # ClaimProgram::kVersion
 _HISTORY = 32  # numbers of 64 bits that CallHistory has at most
-SET_LAUNCHER = "tvm_ios_set_launcher"
-"""The function of a library that stores what runs its launches."""
-_STORE = "tvm_ios_store_launcher"
 
 
 @dataclass(frozen=True)
@@ -55,21 +51,9 @@ class KernelCall:
     shadow: int = 0
 
 
-def launcher_function() -> tirx.PrimFunc:
-    """Build the public function :data:`SET_LAUNCHER` of a pointer.
-
-    It points to two functions: one runs a program, as ``HelperPool::Run`` does, and one waits until
-    nobody looks at a program any more, which is to be unloaded.
-    """
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name(SET_LAUNCHER)
-        T.evaluate(T.call_extern("int32", _STORE, T.arg("launcher", T.handle())))
-    return builder.get()
-
-
 def launches_source(launches: Sequence[LaunchCode], target: tvm.target.Target) -> str:
     """Return the LLVM IR of all launches of a library."""
-    parts = [loop_source(target), _LAUNCHER.format(store=_STORE)]
+    parts = [loop_source(target), _LAUNCHER.format(function=symbol(f"__tvm_ffi_{SET_LAUNCHER}"))]
     for name, size in {launch.constants: None for launch in launches if launch.constants}:
         parts.append(f"@{name} = external hidden constant [{size} x i8], align 64")
     declared = {call.symbol: call for launch in launches for call in launch.calls}
@@ -240,10 +224,14 @@ def _check(name: str, step: int) -> str:
     return f"  call i32 {symbol(name)}(ptr %shadow, i32 {step})"
 
 
+# A library may have several modules of launches, of which one such function is linked. Its argument
+# is a TVMFFIAny, whose value comes behind its type.
 _LAUNCHER = """
-@tvm_ios_launcher = internal global ptr null
+@tvm_ios_launcher = weak hidden global ptr null
 
-define hidden i32 @{store}(ptr %launcher) {{
+define weak i32 {function}(ptr %self, ptr %arguments, i32 %count, ptr %result) {{
+  %place = getelementptr i8, ptr %arguments, i64 8
+  %launcher = load ptr, ptr %place
   store atomic ptr %launcher, ptr @tvm_ios_launcher release, align 8
   ret i32 0
 }}

@@ -25,7 +25,7 @@ from ..stage.stage import CpuStage
 from .constants import Constants
 from .driver import driver_function
 from .functions import KernelFunctions, build_drivers
-from .launch_code import SET_LAUNCHER, LaunchCode, launcher_function, launches_source
+from .launch_code import LaunchCode, launches_source
 from .recorder import Recorder
 from .region import Region, form_region
 from .thread_pool import DEFAULTS_SUFFIX, defaults_function, set_defaults, set_num_threads
@@ -106,8 +106,6 @@ class CpuLibrary(Library[CpuStage]):
         if not self.drivers:
             return None
         data = [self.constants.module] if self.constants.num_bytes else []
-        if self.workers > 1:
-            self.drivers[SET_LAUNCHER] = launcher_function()
         launches = launches_source(self.launches, self.target)
         return build_drivers(self.drivers, self.kernels, data, self.check_functions, launches)
 

@@ -18,7 +18,7 @@ from ..stage.stage import CpuStage
 from .launch_tables import LaunchTables, Part
 from .region import Region
 from .units import units_of
-from .waits import positions
+from .waits import WaitPlan, positions
 
 _NUMBERS = 3  # of a unit: begin and end in nanoseconds, and the thread
 
@@ -60,19 +60,22 @@ class Recorder:
 
     Attributes
     ----------
+    region : Region
     workers : int
     spec : TensorSpec
         The tensor in which the threads of the launch note their calls.
     tables : LaunchTables
         What they compute; known when the launch is emitted.
+    plan : WaitPlan
+        What the workers wait for; known then, too.
     """
 
     def __init__(self, region: Region) -> None:
-        self._launched = positions(region.stages)
+        self.region, self._launched = region, positions(region.stages)
         self.workers = region.stages[0].plan.workers
         count = sum(len(units) for position in units_of(region) for units in position)
         self.spec = TensorSpec((_NUMBERS * count,), "int64")
-        self.tables = LaunchTables((), ())
+        self.tables, self.plan = LaunchTables((), ()), WaitPlan(frozenset(), ())
 
     def records(self, noted: np.ndarray) -> list[Record]:
         """Return the calls of one launch, in the order of their begin.

@@ -20,10 +20,8 @@ from tvm.tirx.script import builder as T
 from support.networks import NATIVE
 from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_drivers
 from tvm_ios.backend.cpu.code.launch_code import (
-    SET_LAUNCHER,
     KernelCall,
     LaunchCode,
-    launcher_function,
     launches_source,
 )
 from tvm_ios.backend.cpu.code.launch_tables import LaunchTables, Part, launch_tables
@@ -32,6 +30,7 @@ from tvm_ios.backend.cpu.code.region import Place
 from tvm_ios.backend.cpu.code.units import Unit
 from tvm_ios.backend.cpu.code.waits import Wait, WaitPlan
 from tvm_ios.ops.tir_function import on_stack
+from tvm_ios_runtime.helpers import SET_LAUNCHER
 
 SOURCES = Path(__file__).parents[5] / "src"
 MOST_UNITS = 2000
@@ -150,7 +149,6 @@ class Launches:
             f"run{n}": driver(f"run{n}", launch, len(launch.tables.columns))
             for n, launch in enumerate(launches)
         }
-        drivers[SET_LAUNCHER] = launcher_function()
         source = launches_source(launches, NATIVE)
         inner = {"log_units": logging_kernel()}
         built = build_drivers(drivers, KernelFunctions(NATIVE), inner=inner, launches=source)

@@ -44,6 +44,7 @@ _UNTIMED = (
     "tvm_ios/backend/cpu/code/prefetch_target.py",
     "tvm_ios/backend/cpu/code/launch_code.py",
     "tvm_ios/backend/cpu/code/launch_loop.py",
+    "tvm_ios/backend/cpu/code/launch_state.py",
     "tvm_ios/backend/cpu/code/launch_tables.py",
     "tvm_ios/backend/cpu/code/llvm_ir.py",
     "tvm_ios/backend/cpu/code/network.py",

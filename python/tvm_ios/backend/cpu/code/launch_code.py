@@ -15,7 +15,8 @@ import tvm
 
 from tvm_ios_runtime.helpers import SET_LAUNCHER
 
-from .launch_loop import LINE, loop_source
+from .launch_loop import loop_source
+from .launch_state import LINE
 from .launch_tables import LaunchTables
 from .llvm_ir import constant_array, symbol
 from .region import Place

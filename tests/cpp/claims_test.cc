@@ -166,6 +166,48 @@ TEST(Claims, UnitsOfASlowColumnAreStolen) {
   EXPECT_EQ(claims.stolen(), 4);
 }
 
+/*! \brief How many units each of two threads has computed, one of which takes twice as long. */
+struct UnequalThreads {
+  static thread_local bool is_slow;
+  std::atomic<int> units_of_slow{0};
+  std::atomic<int> units_of_fast{0};
+};
+
+thread_local bool UnequalThreads::is_slow = false;
+
+TEST(Claims, AThreadOfHalfTheSpeedComputesAThird) {
+  constexpr int32_t kParts = 8;
+  constexpr int32_t kUnits = 6;  // of which 3, 2 and 1 are claimed
+  TestProgram program(2);
+  for (int32_t i = 0; i < kParts; ++i) {
+    const int32_t barrier = i == 0 ? -1 : program.AddBarrier();
+    for (int32_t column = 0; column < 2; ++column) {
+      program.Add(column, kUnits, false, {}, barrier);
+    }
+  }
+  const ClaimProgram* tables =
+      program.Finish([](void** arguments, int32_t begin, int32_t end, int32_t) {
+        auto* threads = static_cast<UnequalThreads*>(arguments[0]);
+        const bool slow = UnequalThreads::is_slow;
+        (slow ? threads->units_of_slow : threads->units_of_fast).fetch_add(end - begin);
+        std::this_thread::sleep_for((end - begin) * milliseconds(slow ? 6 : 3));
+        return 0;
+      });
+  UnequalThreads threads;
+  void* arguments[] = {&threads};
+  Claims claims;
+  claims.Begin(tables, arguments);
+  std::thread slow([&claims] {
+    UnequalThreads::is_slow = true;
+    claims.Work(1, false);
+  });
+  claims.Work(0, true);
+  slow.join();
+  EXPECT_EQ(threads.units_of_slow + threads.units_of_fast, 2 * kParts * kUnits);
+  // A third is perfect, and a half is what the plan gave it.
+  EXPECT_LE(threads.units_of_slow, 2 * kParts * kUnits * 0.42);
+}
+
 TEST(Claims, AFailureIsReportedAndNothingHangs) {
   TestProgram program(2);
   for (int32_t i = 0; i < 5; ++i) {

@@ -19,6 +19,7 @@ from tvm_ios.lowering.export import export
 from tvm_ios.schedule import Schedule
 from tvm_ios_runtime import model as runtime
 from tvm_ios_runtime.dispatch import Dispatcher
+from tvm_ios_runtime.helpers import use_helpers
 from tvm_ios_runtime.opening import open_machine
 from tvm_ios_runtime.session import Sessions
 
@@ -62,7 +63,8 @@ def in_memory(executable: tvm.runtime.Executable) -> runtime.Model:
         return Sessions(open_machine(library, _CPU), [metadata["function"]])
 
     dispatcher = Dispatcher.from_metadata(metadata)
-    return runtime.Model(sessions(), sessions, dispatcher, metadata, calls=[None])
+    helped = use_helpers(library)
+    return runtime.Model(sessions(), sessions, dispatcher, metadata, [None], helped)
 
 
 @cache

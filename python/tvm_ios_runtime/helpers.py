@@ -22,7 +22,7 @@ nobody looks at a program any more, which is to be unloaded.
 def use_helpers(library: tvm_ffi.Module) -> bool:
     """Let a library run on the helpers of this process, if it can; return whether it does.
 
-    Libraries of earlier releases run on TVM's thread pool.
+    Libraries of earlier releases run on TVM's thread pool, and those for one thread on none.
 
     Raises
     ------

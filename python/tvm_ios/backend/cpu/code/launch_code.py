@@ -54,7 +54,9 @@ class KernelCall:
 
 def launches_source(launches: Sequence[LaunchCode], target: tvm.target.Target) -> str:
     """Return the LLVM IR of all launches of a library."""
-    parts = [loop_source(target), _LAUNCHER.format(function=symbol(f"__tvm_ffi_{SET_LAUNCHER}"))]
+    parts = [loop_source(target)]
+    if any(launch.is_parallel for launch in launches):
+        parts.append(_LAUNCHER.format(function=symbol(f"__tvm_ffi_{SET_LAUNCHER}")))
     for name, size in {launch.constants: None for launch in launches if launch.constants}:
         parts.append(f"@{name} = external hidden constant [{size} x i8], align 64")
     declared = {call.symbol: call for launch in launches for call in launch.calls}

@@ -2,6 +2,8 @@
 #include "runtime/launch/pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 #include <vector>
@@ -105,6 +107,16 @@ TEST(HelperPool, AFailureIsReturned) {
   void* arguments[] = {nullptr};
   EXPECT_EQ(pool.Run(program.program(), arguments), 5);
   pool.WaitForGuests(program.program());
+}
+
+TEST(HelperPool, AForkedProcessUsesNoMoreThreads) {
+  HelperPool::Get().SetMaxThreads(3);
+  const pid_t child = fork();
+  if (child == 0) _exit(HelperPool::Get().max_threads());
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
 }
 
 /*! \brief Run calls of a program for 4 seconds, and return which part of them had helpers. */

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/launch/clock.h"
 #include "runtime/launch/futex.h"
 
 namespace tvm_ios {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kClaimed = uint64_t{1} << 16;
 constexpr uint64_t kMask = 0xffff;
@@ -22,14 +21,9 @@ constexpr int kLooksToSteal = 4;
 constexpr int kLooks = 32;
 /*! \brief How long a thread looks before it sleeps, which costs it and who wakes it microseconds.
  */
-constexpr std::chrono::microseconds kSpin{30};
+constexpr int64_t kSpin = 30000;
 /*! \brief After such a time, a thread that sleeps looks for units to steal. */
 constexpr std::chrono::microseconds kSleep{500};
-
-int64_t Nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -56,15 +50,15 @@ void Claims::Begin(const ClaimProgram* program, void** arguments) {
 
 void Claims::Work(int32_t home, bool stays) {
   Attend(home, true);
-  Clock::time_point since;
+  int64_t since = 0;
   for (int looks = 0; !Completed(); ++looks) {
     if (RunSome(home, home) || MaySteal(home, looks)) {
       looks = -1;
       continue;
     }
     Pause();
-    if (looks == kPatience) since = Clock::now();
-    if (looks <= kPatience || looks % kLooks != 0 || Clock::now() - since < kSpin) continue;
+    if (looks == kPatience) since = Now();
+    if (looks <= kPatience || looks % kLooks != 0 || Now() - since < kSpin) continue;
     const Target target = Blocking(home);
     if (!stays && target.column < 0) break;
     Sleep(target);
@@ -157,12 +151,12 @@ void Claims::RunUnits(const Part& part, int32_t begin, int32_t end, int32_t home
 void Claims::Call(const Unit& first, const Unit& last, int32_t home) {
   const auto function = program_->functions[first.function];
   const bool records = program_->record >= 0;
-  const int64_t begin = records ? Nanoseconds() : 0;
+  const int64_t begin = records ? Now() : 0;
   const int32_t error = function(arguments_, first.begin, last.end, last.ahead);
   if (error != 0) error_.store(error, std::memory_order_relaxed);
   if (!records) return;
   auto* log = static_cast<UnitRecord*>(arguments_[program_->record]);
-  const int64_t end = Nanoseconds();
+  const int64_t end = Now();
   for (const Unit* unit = &first; unit <= &last; ++unit) {
     log[unit - program_->units] = {unit == &first ? begin : 0, end, home};
   }

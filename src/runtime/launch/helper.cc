@@ -9,16 +9,10 @@
 #include <chrono>
 
 #include "runtime/cores.h"
+#include "runtime/launch/clock.h"
 #include "runtime/launch/futex.h"
 
 namespace tvm_ios {
-
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 namespace {
 
 /*! \brief How long a helper looks for work: longer than it takes to wake it, or a call to follow.

@@ -36,9 +36,6 @@ struct Launch {
   bool is_short{false};
 };
 
-/*! \brief Return nanoseconds of a clock that does not go back. */
-int64_t Now();
-
 class Helper {
  public:
   /*! \param crowded Whether callers need all cores, so that it does not look for work. */

@@ -8,7 +8,7 @@
 
 #include "runtime/cores.h"
 #include "runtime/launch/call_choice.h"
-#include "runtime/launch/futex.h"
+#include "runtime/launch/clock.h"
 
 namespace tvm_ios {
 namespace {
@@ -22,9 +22,15 @@ constexpr int64_t kAffinityAge = 10000000;
 
 std::atomic<HelperPool*> of_process{nullptr};
 std::atomic<int64_t> num_pools{0};
+/*! \brief What the first pool of the process may use: of one that was forked, what its parent may.
+ */
+std::atomic<int32_t> threads_at_first{0};
 
 /*! \brief Forget the pool in a process that was forked, which has none of its threads. */
-void ForgetPool() { of_process.store(nullptr); }
+void ForgetPool() {
+  const HelperPool* parent = of_process.exchange(nullptr);
+  if (parent != nullptr) threads_at_first.store(parent->max_threads());
+}
 
 /*! \brief Return the number of cores on which this thread may run. */
 int32_t NumAllowedCores(int64_t now) {
@@ -69,7 +75,9 @@ HelperPool& HelperPool::Get() {
   static_cast<void>(at_fork);
   HelperPool* pool = of_process.load(std::memory_order_acquire);
   if (pool != nullptr) return *pool;
-  auto made = std::make_unique<HelperPool>(static_cast<int32_t>(AllowedCores().size()));
+  const int32_t inherited = threads_at_first.load();
+  const auto cores = static_cast<int32_t>(AllowedCores().size());
+  auto made = std::make_unique<HelperPool>(inherited > 0 ? inherited : cores);
   if (of_process.compare_exchange_strong(pool, made.get())) pool = made.release();
   return *pool;
 }

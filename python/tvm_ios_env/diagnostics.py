@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .machine import Cpu
+from .machine import Cpu, threads_within
 
 # Load average per core above which other processes disturb measurements.
 _BUSY = 0.5
@@ -72,7 +72,7 @@ def _quota(cpu: Cpu) -> str | None:
         return None
     return (
         f"The container grants the time of {cpu.quota:g} of {cpu.usable} cores: schedules are made "
-        f"for {_count(max(int(cpu.quota), 1), 'thread')} unless --threads says otherwise."
+        f"for {_count(threads_within(cpu.quota, cpu.usable), 'thread')} unless --threads says otherwise."
     )
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from collections.abc import Sequence
@@ -105,14 +106,16 @@ def usable_cores() -> tuple[int, ...]:
 
 
 def default_threads() -> int:
-    """Return the number of cores that this process is granted.
+    """Return the number of cores that this process is granted."""
+    return threads_within(granted_cores(), len(usable_cores()))
 
-    A fraction of a core is not used: when the quota is exhausted, threads that wait for each other
-    would stall until the next period.
+
+def threads_within(quota: float | None, usable: int) -> int:
+    """Return for how many of the usable cores a quota is good, in whole cores, rounded up.
+
+    Until it is exhausted, calls are as fast as on whole cores.
     """
-    granted = granted_cores()
-    usable = len(usable_cores())
-    return usable if granted is None else max(1, min(usable, int(granted)))
+    return usable if quota is None else max(1, min(usable, math.ceil(quota)))
 
 
 def spread_cores(threads: int) -> frozenset[int]:

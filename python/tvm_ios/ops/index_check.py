@@ -8,10 +8,11 @@ nothing but TVM's runtime.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import tvm
@@ -21,8 +22,7 @@ from tvm.tirx.script import builder as T
 
 from .tir_function import on_stack, tile_scope
 
-SMALLEST_EXTENT = "tvm_ios.smallest_extent"
-"""An attribute of the function: the length of the shortest axis whose indices it checks."""
+_ATTRIBUTE = "tvm_ios.index_check"
 
 FUNCTION = "check_indices"
 """What the names of such functions begin with."""
@@ -49,6 +49,26 @@ class Bounds:
     def first(self, extent: int) -> int:
         """Return the smallest valid index of an axis."""
         return -extent if self.negative else 0
+
+    def exclude(self, index: Any, extent: int) -> Any:
+        """Return whether an index of type int64 is out of bounds, as an expression."""
+        return tirx.Or(index < T.int64(self.first(extent)), index >= T.int64(extent))
+
+    def from_begin(self, index: Any, extent: int) -> Any:
+        """Return a valid index of type int64, counted from the beginning, as an expression."""
+        return tirx.Select(index < 0, index + T.int64(extent), index) if self.negative else index
+
+    def loops(self, shape: Sequence[int]) -> Iterator[tuple[int, list[Any]]]:
+        """Yield each axis' length and the place of an index inside loops over all of its indices.
+
+        ``shape`` is the shape of the tensor of indices.
+        """
+        several = len(self.extents) > 1
+        for number, extent in enumerate(self.extents):
+            with ExitStack() as loops:
+                axes = shape[:-1] if several else shape
+                at = [loops.enter_context(T.serial(length)) for length in axes]
+                yield extent, [*at, number] if several else at
 
 
 def index_check(
@@ -85,7 +105,7 @@ def index_check(
             {
                 "tirx.is_scheduled": True,
                 "tirx.noalias": True,
-                SMALLEST_EXTENT: min(bounds.extents, default=0),
+                _ATTRIBUTE: json.dumps({**asdict(bounds), "what": what}),
             }
         )
         indices = T.arg("indices", T.buffer(shape, dtype))
@@ -93,55 +113,55 @@ def index_check(
         with tile_scope():  # TVM requires a block
             found = on_stack([1], "int32")
             T.buffer_store(found, T.int32(0), [0])
-            for extent, at in _loops(shape, bounds):
+            for extent, at in bounds.loops(shape):
                 value = T.Cast("int64", indices[at])
-                outside = T.Cast("int32", _is_outside(value, bounds, extent))
+                outside = T.Cast("int32", bounds.exclude(value, extent))
                 T.buffer_store(found, found[0] | outside, [0])
-                if bounds.negative:
-                    value = tirx.Select(value < 0, value + T.int64(extent), value)
-                T.buffer_store(checked, T.Cast(dtype, value), at)
+                T.buffer_store(checked, T.Cast(dtype, bounds.from_begin(value, extent)), at)
             with T.If(found[0] != 0), T.Then():
                 _raise(f"{name}_{scope}_raise", indices, bounds, what)
     return builder.get()
 
 
+def check_of(function: tirx.PrimFunc) -> tuple[Bounds, str] | None:
+    """Return what a function of :func:`index_check` checks, and how its error begins.
+
+    None for any other function.
+    """
+    text = function.attrs.get(_ATTRIBUTE) if function.attrs else None
+    if text is None:
+        return None
+    given = json.loads(str(text))
+    return Bounds(tuple(given["extents"]), given["negative"]), given["what"]
+
+
 def smallest_extent(mod: tvm.IRModule) -> float:
     """Return the smallest length of an axis whose indices are checked; infinity without any."""
     functions = (f for f in mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
-    attributes = (function.attrs for function in functions)
-    extents = (a[SMALLEST_EXTENT] for a in attributes if a and SMALLEST_EXTENT in a)
-    return min(map(int, extents), default=math.inf)
+    checks = (check[0] for check in map(check_of, functions) if check is not None)
+    return min((min(bounds.extents, default=0) for bounds in checks), default=math.inf)
+
+
+def raise_index_error(function: str, what: str, first: Any, last: Any, wrong: Any) -> None:
+    """Emit an IndexError of ``what``, with the bounds and the wrong index, numbers of type int64.
+
+    TVM allows a single call of ``function`` in a library, which this defines.
+    """
+    source = tvm.ir.StringImm(_raise_in_llvm(function))
+    with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
+        T.evaluate(T.call_cpacked(function, what, first, last, wrong))
 
 
 def _raise(function: str, indices: Any, bounds: Bounds, what: str) -> None:
-    """Emit an error with the last index that is out of bounds.
-
-    TVM allows a single call of ``function`` in a library.
-    """
+    """Emit an error with the last index that is out of bounds."""
     wrong, first, last = on_stack([1], "int64"), on_stack([1], "int64"), on_stack([1], "int64")
-    for extent, at in _loops(indices.shape, bounds):
+    for extent, at in bounds.loops(indices.shape):
         value = T.Cast("int64", indices[at])
-        with T.If(_is_outside(value, bounds, extent)), T.Then():
+        with T.If(bounds.exclude(value, extent)), T.Then():
             T.buffer_store(wrong, value, [0])
             T.buffer_store(first, T.int64(bounds.first(extent)), [0])
             T.buffer_store(last, T.int64(extent - 1), [0])
-    source = tvm.ir.StringImm(_raise_in_llvm(function))
-    with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
-        T.evaluate(T.call_cpacked(function, what, first[0], last[0], wrong[0]))
-
-
-def _loops(shape: Sequence[int], bounds: Bounds) -> Iterator[tuple[int, list[Any]]]:
-    """Yield each axis' length and the indices inside loops over all of its indices."""
-    several = len(bounds.extents) > 1
-    for number, extent in enumerate(bounds.extents):
-        with ExitStack() as loops:
-            axes = shape[:-1] if several else shape
-            at = [loops.enter_context(T.serial(length)) for length in axes]
-            yield extent, [*at, number] if several else at
-
-
-def _is_outside(value: Any, bounds: Bounds, extent: int) -> Any:
-    return tirx.Or(value < T.int64(bounds.first(extent)), value >= T.int64(extent))
+    raise_index_error(function, what, first[0], last[0], wrong[0])
 
 
 def _raise_in_llvm(name: str) -> str:

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from support import registry_fuzz
+from support import registry_arguments, registry_fuzz
 from support.paths import TESTS, with_path
 
 CALLS = 40  # of each function
 
 
 def test_every_function_is_fuzzed() -> None:
-    known = {registry_fuzz.PREFIX + name for name in registry_fuzz.KINDS | registry_fuzz.PACKED}
+    names = registry_arguments.KINDS | registry_arguments.PACKED
+    known = {registry_arguments.PREFIX + name for name in names}
     assert set(registry_fuzz.registered()) == known
 
 

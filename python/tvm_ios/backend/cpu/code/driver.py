@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import tvm
@@ -12,6 +13,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ....ops.index_check import raise_index_error
 from ....ops.tensor import TensorSpec
 from ....ops.tir_function import on_stack
 from ....schedule.synchronization import Synchronization
@@ -20,7 +22,7 @@ from .constants import Constants
 from .core_claims import CoreClaims
 from .cpu_check import checked_cpu
 from .functions import KernelFunctions
-from .launch_code import KernelCall, LaunchCode
+from .launch_code import FINDING, KernelCall, LaunchCode
 from .launch_tables import Part, launch_tables
 from .recorder import Recorder
 from .region import Region
@@ -153,6 +155,16 @@ class _Driver:
             error = self._emit_parallel(arguments, pointers, target)
         with T.Assert(error == 0, _FAILED):
             pass
+        for number, (place, finding) in enumerate(self.region.findings):
+            assert place.parameter is not None, "findings lie in the workspace"
+            read = partial(self._number, pointers[place.parameter], place.offset)
+            with T.If(read(0) != 0), T.Then():
+                name = f"{self.name}_raise{number}"
+                raise_index_error(name, finding.what, read(2), read(3), read(1))
+
+    def _number(self, pointer: Any, offset: int, index: int) -> Any:
+        """Emit the reading of a number of a finding."""
+        return T.call_extern("int64", FINDING, pointer, T.int64(offset + 8 * index))
 
     def _emit_parallel(
         self, arguments: Any, pointers: Sequence[Any], target: tvm.target.Target

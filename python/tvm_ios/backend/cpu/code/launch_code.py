@@ -22,6 +22,9 @@ from .llvm_ir import constant_array, symbol
 from .region import Place
 from .wait_check import DELAY, DELAY_SOURCE
 
+FINDING = "tvm_ios_finding"
+"""A function of a pointer and an offset in bytes that returns the number of 64 bits there."""
+
 _VERSION = 1  # ClaimProgram::kVersion
 _HISTORY = 32  # numbers of 64 bits that CallHistory has at most
 
@@ -54,7 +57,7 @@ class KernelCall:
 
 def launches_source(launches: Sequence[LaunchCode], target: tvm.target.Target) -> str:
     """Return the LLVM IR of all launches of a library."""
-    parts = [loop_source(target)]
+    parts = [loop_source(target), _FINDING]
     if any(launch.is_parallel for launch in launches):
         parts.append(_LAUNCHER.format(function=symbol(f"__tvm_ffi_{SET_LAUNCHER}")))
     for name, size in {launch.constants: None for launch in launches if launch.constants}:
@@ -237,6 +240,14 @@ define weak i32 {function}(ptr %self, ptr %arguments, i32 %count, ptr %result) {
   %launcher = load ptr, ptr %place
   store atomic ptr %launcher, ptr @tvm_ios_launcher release, align 8
   ret i32 0
+}}
+"""
+
+_FINDING = f"""
+define weak hidden i64 {symbol(FINDING)}(ptr %base, i64 %offset) {{
+  %place = getelementptr i8, ptr %base, i64 %offset
+  %number = load i64, ptr %place, align 8
+  ret i64 %number
 }}
 """
 

@@ -16,7 +16,7 @@ from tvm import relax
 
 from ....lowering.implementation import Implementation, Slot
 from ....ops.tensor import TensorSpec
-from ..kernels.kernel import Kernel
+from ..kernels.kernel import Finding, Kernel
 from ..stage.stage import CpuStage
 from .workspace import plan_workspace, tensors_of
 
@@ -53,6 +53,8 @@ class Region:
     workspace_bytes : int
     places : mapping of int to tuple of Place
         The places of a kernel's tensors, by the ``id`` of its implementation.
+    findings : tuple of (Place, Finding)
+        What the driver looks at after the launch, and where that lies.
     """
 
     stages: tuple[CpuStage, ...]
@@ -61,6 +63,7 @@ class Region:
     output_specs: tuple[TensorSpec, ...]
     workspace_bytes: int
     places: Mapping[int, tuple[Place, ...]]
+    findings: tuple[tuple[Place, Finding], ...] = ()
 
     @property
     def num_parameters(self) -> int:
@@ -112,9 +115,15 @@ def form_region(
         id(implementation): list(tensors_of(implementation, slots))
         for _, implementation in _enumerate(stages)
     }
+    finding = [
+        (tensors[id(implementation)][-1], implementation.kernel.finding)
+        for _, implementation in _enumerate(stages)
+        if implementation.kernel.finding is not None
+    ]
     offsets, workspace_bytes = plan_workspace(
         [(number, tensors[id(implementation)]) for number, implementation in _enumerate(stages)],
         {*parameter, *constants},
+        {part.root for part, _ in finding},
     )
 
     def place(key: object, offset: int) -> Place:
@@ -134,6 +143,7 @@ def form_region(
         tuple(written[value] for value in outputs),
         workspace_bytes,
         places,
+        tuple((place(part.root, part.begin), found) for part, found in finding),
     )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +49,9 @@ def tensors_of(
 
 
 def plan_workspace(
-    calls: Iterable[tuple[int, Sequence[Part]]], elsewhere: Collection[object]
+    calls: Iterable[tuple[int, Sequence[Part]]],
+    elsewhere: Collection[object],
+    kept: Collection[object] = (),
 ) -> tuple[dict[object, int], int]:
     """Plan the memory of all tensors that do not lie elsewhere.
 
@@ -58,6 +61,8 @@ def plan_workspace(
         The stage and the tensors of each kernel, by increasing stage.
     elsewhere : collection
         The roots of the other tensors.
+    kept : collection
+        The roots of tensors that are read after the last stage.
 
     Returns
     -------
@@ -67,12 +72,14 @@ def plan_workspace(
         The size of the workspace.
     """
     lifetimes: dict[object, Lifetime] = {}
+    number = 0
     for number, parts in calls:
         for root, _, end in parts:
             if root in elsewhere:
                 continue
             known = lifetimes.get(root, Lifetime(0, number, number))
             lifetimes[root] = Lifetime(max(known.num_bytes, end), known.first, number)
+    lifetimes |= {root: replace(lifetimes[root], last=number) for root in kept}
     offsets, num_bytes = plan_memory(list(lifetimes.values()))
     return dict(zip(lifetimes, offsets, strict=True)), num_bytes
 

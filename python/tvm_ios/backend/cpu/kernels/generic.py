@@ -84,11 +84,14 @@ def _module(func: tirx.PrimFunc) -> tvm.IRModule:
 
 
 def _narrowed(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return the function with 32-bit indices.
+    """Return the function with 32-bit indices, which LLVM vectorises better, where TVM can.
 
-    In nested blocks, as in a pooling whose windows differ in size, TVM narrows some axes but not
-    others. Renewing the definitions makes such a function fail here rather than at its first use.
+    It cannot where a tensor holds numbers of 64 bits. In nested blocks, as in a pooling whose
+    windows differ in size, it narrows some axes but not others. Renewing the definitions makes such
+    a function fail here rather than at its first use.
     """
+    if any(str(parameter.dtype) in ("int64", "uint64") for parameter in func.params):
+        return s_tir.renew_defs(func)
     narrow = tirx.transform.ForceNarrowIndexToInt32()(_module(func))["main"]
     return s_tir.renew_defs(narrow)
 
@@ -127,6 +130,7 @@ def _emitter(nest: tirx.Stmt, buffers: Sequence[Any], tiled: bool) -> Emit:
         variable, body, annotations = tirx.Var("once", "int32"), fresh, {}
         if tiled:
             variable, body, annotations = fresh.loop_var, fresh.body, fresh.annotations
+            begin, extent = (T.Cast(str(variable.ty.dtype), n) for n in (begin, extent))
         serial = tirx.ForKind.SERIAL
         with T.sblock("nest"):
             T.reads()

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ....lowering.kernel import Kernel as AnyKernel
+from ....ops.tensor import TensorSpec
 from .plane import PlaneTiles
 
 Order = Literal["rows", "channels"]
@@ -81,6 +82,24 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """What a kernel found wrong with its inputs, for which the call ends in an error.
+
+    It lies in the kernel's last scratch tensor, which nothing else uses: whether something was
+    found, the wrong index, and the smallest and the largest valid one.
+
+    Attributes
+    ----------
+    what : str
+        How the error begins.
+    """
+
+    SPEC: ClassVar[TensorSpec] = TensorSpec((4,), "int64")
+
+    what: str
+
+
+@dataclass(frozen=True)
 class Kernel(AnyKernel):
     """The implementation of one operator.
 
@@ -100,6 +119,8 @@ class Kernel(AnyKernel):
         is no choice.
     narrows : bool
         Whether its float32 inputs and outputs may be stored as bfloat16, see :mod:`.storage`.
+    finding : Finding or None
+        What the driver looks at after the launch.
     """
 
     phases: tuple[Phase, ...] = field(compare=False)
@@ -107,6 +128,7 @@ class Kernel(AnyKernel):
     order: Order | None = field(default=None, compare=False)
     variant: str | None = field(default=None, compare=False)
     narrows: bool = field(default=False, compare=False)
+    finding: Finding | None = field(default=None, compare=False)
 
     @property
     def num_tiles(self) -> int:

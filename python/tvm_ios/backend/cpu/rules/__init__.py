@@ -9,6 +9,7 @@ from .channels_last import to_channels_first, to_channels_last
 from .concat import concat
 from .convolution import conv2d
 from .dense import matmul
+from .indices import check_indices
 from .recurrence import recurrence
 
 RULES: dict[str, Rule] = {
@@ -19,6 +20,7 @@ RULES: dict[str, Rule] = {
     "adaptive_avg_pool2d": planes.plane_sum,
     "attention": attention,
     "attention_bias": attention,
+    "check_indices": check_indices,
     "concat": concat,
     "matmul": matmul,
     "softmax": rows.softmax,

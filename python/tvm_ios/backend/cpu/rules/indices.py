@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indices that are checked while a network runs."""
+
+from __future__ import annotations
+
+from ....graph.operators import Operator
+from ....lowering.no_rule import NoRule, shape_of
+from ....ops.index_check import check_of
+from ..kernels.layout import PLAIN
+from ..kernels.rows.index_check import index_check_kernel
+from .base import Choice, LoweringConfig
+from .bindings import InputBinder
+
+
+def check_indices(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Check indices; the driver raises the error.
+
+    Raises
+    ------
+    NoRule
+        If the function that is called is another one, or there are no indices.
+    """
+    check = check_of(op.functions[op.call.args[0]])
+    if check is None:
+        raise NoRule
+    (indices,) = op.call.args[1].fields
+    kernel = index_check_kernel(shape_of(indices), str(indices.ty.dtype), *check)
+    return Choice(kernel, (binder.plain(indices),), PLAIN)

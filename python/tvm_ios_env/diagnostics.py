@@ -70,9 +70,10 @@ def _affinity(cpu: Cpu) -> str | None:
 def _quota(cpu: Cpu) -> str | None:
     if cpu.quota is None or cpu.quota >= cpu.usable:
         return None
+    threads = _count(threads_within(cpu.quota, cpu.usable), "thread")
     return (
         f"The container grants the time of {cpu.quota:g} of {cpu.usable} cores: schedules are made "
-        f"for {_count(threads_within(cpu.quota, cpu.usable), 'thread')} unless --threads says otherwise."
+        f"for {threads} unless --threads says otherwise."
     )
 
 

@@ -80,6 +80,9 @@ class PreparedCall:
             driver, *map(_specs, (self._inputs, self._outputs)), [tuple(p) for p in parameters]
         )
         self._single = len(self._outputs) == 1
+        # Where threads wait for the interpreter's lock, each release of it may switch threads.
+        self._item = tvm_ffi.get_global_func("ffi.ArrayGetItem")
+        self._item.release_gil = False
         self._to_array = [
             _to_bfloat16 if info.dtype == BFLOAT16 else to_array for info in self._outputs
         ]
@@ -114,7 +117,7 @@ class PreparedCall:
             result = on_workers(lambda: run(call, *given))
         if self._single:
             return [self._to_array[0](result)]
-        return [convert(result[i]) for i, convert in enumerate(self._to_array)]
+        return [convert(self._item(result, i)) for i, convert in enumerate(self._to_array)]
 
     def into(
         self, arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray], on_workers: OnWorkers

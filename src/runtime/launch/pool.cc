@@ -53,8 +53,12 @@ class LaunchOfThread {
     if (pool != nullptr && pool_ == pool->id_) pool->GiveBack(launch_);
   }
 
+  /*! \brief Count this thread among those that call, and return their number. */
+  int32_t Count(RecentCallers* callers, int64_t now) { return callers->Count(now, &counted_); }
+
   Launch* Get(HelperPool* pool) {
     const bool known = pool_ == pool->id_;
+    if (!known) counted_ = -1;
     if (known && launch_->guests.load(std::memory_order_acquire) == 0) return launch_;
     Launch* before = known ? launch_ : nullptr;
     launch_ = pool->Take();
@@ -65,6 +69,7 @@ class LaunchOfThread {
 
  private:
   int64_t pool_{-1};  // its id
+  int64_t counted_{-1};
   Launch* launch_{nullptr};
 };
 
@@ -86,9 +91,10 @@ int32_t HelperPool::Run(const ClaimProgram* program, void** arguments) {
   thread_local LaunchOfThread of_thread;
   Launch* launch = of_thread.Get(this);
   const int64_t begin = Now();
-  callers_.fetch_add(1, std::memory_order_relaxed);
+  const int32_t recent = of_thread.Count(&recent_callers_, begin);
+  const int32_t callers = std::max(recent, callers_.fetch_add(1, std::memory_order_relaxed) + 1);
   CallHistory* history = program->history;
-  int32_t num_helpers = NumHelpers(program->num_columns, begin);
+  int32_t num_helpers = NumHelpers(program->num_columns, callers, begin);
   if (num_helpers > 0 && history != nullptr && !ChooseHelpers(history, begin)) num_helpers = 0;
   launch->is_short = history != nullptr && UsualDuration(*history) < kTimeSlice;
   launch->program.store(program, std::memory_order_relaxed);
@@ -116,10 +122,10 @@ HelperCounts HelperPool::counts() const {
   return {launched_.load(), helped_.load(), units_.load(), stolen_.load()};
 }
 
-int32_t HelperPool::NumHelpers(int32_t num_columns, int64_t now) {
+int32_t HelperPool::NumHelpers(int32_t num_columns, int32_t callers, int64_t now) {
   if (num_columns == 1) return 0;
   const int32_t threads = std::min(max_threads(), NumAllowedCores(now));
-  const int32_t free = threads - callers_.load(std::memory_order_relaxed);
+  const int32_t free = threads - callers;
   if (free <= 0) {
     if (threads > 1) {
       crowded_until_.store(now + kCrowded, std::memory_order_relaxed);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "runtime/launch/helper.h"
+#include "runtime/launch/recent_callers.h"
 
 namespace tvm_ios {
 
@@ -59,8 +60,8 @@ class HelperPool {
  private:
   friend class LaunchOfThread;
 
-  /*! \brief Return how many helpers a caller may invite. */
-  int32_t NumHelpers(int32_t num_columns, int64_t now);
+  /*! \brief Return how many helpers a caller may invite, one of so many that call at present. */
+  int32_t NumHelpers(int32_t num_columns, int32_t callers, int64_t now);
   int32_t Invite(Launch* launch, int32_t num_helpers, int64_t now);
   void Dismiss(Launch* launch, int64_t begin, int64_t end);
   void Count(const ClaimProgram& program, bool helped, int64_t stolen);
@@ -72,6 +73,7 @@ class HelperPool {
   const int64_t id_;  // another pool may have the same address later
   std::atomic<int32_t> max_threads_;
   std::atomic<int32_t> callers_{0};
+  RecentCallers recent_callers_;
   /*! \brief Whether callers have taken all cores at the same time, and until when that counts. */
   std::atomic<bool> crowded_{false};
   std::atomic<int64_t> crowded_until_{0};

@@ -154,7 +154,11 @@ def test_nothing_to_warn_of() -> None:
         (CPU, {"OMP_NUM_THREADS": "1"}, "OMP_NUM_THREADS=1 leaves TVM 1 of 8 cores"),
         (CPU, {"OMP_NUM_THREADS": "4,2"}, "OMP_NUM_THREADS=4,2 is not a number of threads"),
         (replace(CPU, usable=2, physical=2), ALL_CORES, "may run on 2 of 8 cores"),
-        (replace(CPU, quota=2.5), ALL_CORES, "grants the time of 2.5 of 8 cores: schedules are made for 3 threads"),
+        (
+            replace(CPU, quota=2.5),
+            ALL_CORES,
+            "grants the time of 2.5 of 8 cores: schedules are made for 3 threads",
+        ),
         (replace(CPU, physical=4), ALL_CORES, "8 hyper-threads share 4 cores"),
         (replace(CPU, load=7.0), ALL_CORES, "Other work runs here (load 7.0 on 8 cores)"),
     ],

@@ -123,9 +123,11 @@ def test_coordinates_have_a_bound_each(tmp_path: Path) -> None:
         compiled(DATA, np.array([[0, 0], [5, 5], [1, 1]]))
 
 
-def test_a_library_needs_nothing_but_tvm_to_check(tmp_path: Path) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_library_needs_nothing_but_tvm_to_check(threads: int, tmp_path: Path) -> None:
     """Neither this package nor its runtime raises the error."""
-    _compile(_model("Gather", {"axis": 0}, (3,), ()), tmp_path).save(tmp_path / "model.so")
+    compiled = _compile(_model("Gather", {"axis": 0}, (3,), ()), tmp_path, threads)
+    compiled.save(tmp_path / "model.so")
     program = f"""
 import sys
 import numpy as np
@@ -152,6 +154,32 @@ def test_the_runtime_raises_it_too(tmp_path: Path) -> None:
         model(DATA, np.array([0, 4, 1]))
     (expected,) = model(DATA, np.array([0, 3, -4]))
     np.testing.assert_allclose(expected[0], 1 / (1 + np.exp(-np.maximum(DATA[0], 0))), rtol=1e-6)
+
+
+def test_several_checks_in_one_launch(tmp_path: Path) -> None:
+    """The runtime calls the driver itself, which raises the error of the first wrong index."""
+    ids = relax.TensorType((2, 3), "int64")
+
+    def body(emit: Any, x: relax.Expr, i: relax.Expr) -> relax.Expr:
+        rows = emit(relax.op.split(i, 2, axis=0))
+        taken = [
+            emit(relax.op.take(x, emit(relax.TupleGetItem(rows, n)), axis=n)) for n in range(2)
+        ]
+        sums = [emit(relax.op.sum(part, keepdims=True)) for part in taken]
+        return emit(relax.op.add(*sums))
+
+    mod = relax_module(body, DATA.shape, ids)
+    tvm_ios.compile(mod, search=False, threads=2).save(tmp_path / "model.so")
+    model = tvm_ios_runtime.load(tmp_path / "model.so")
+    assert "direct" in model.metadata
+    indices = np.array([[0, 3, 1], [5, 0, 2]])
+    expected = DATA[indices[0]].sum() + DATA[:, indices[1]].sum()
+    for row, column, error in ((4, 5, "to 3, got 4"), (3, 6, "to 5, got 6"), (4, 7, "to 3, got 4")):
+        np.testing.assert_allclose(model(DATA, indices)[0].item(), expected, rtol=1e-5)
+        wrong = indices.copy()
+        wrong[:, 1] = row, column
+        with pytest.raises(IndexError, match=error):
+            model(DATA, wrong)
 
 
 def test_a_narrow_type_is_checked(tmp_path: Path) -> None:

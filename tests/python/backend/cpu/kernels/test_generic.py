@@ -18,12 +18,14 @@ from tvm_ios.backend.cpu.kernels.kernel import Kernel
 op = relax.op
 
 
-def kernel_of(body: Callable[..., relax.Expr], *shapes: tuple[int, ...]) -> Kernel:
+def kernel_of(
+    body: Callable[..., relax.Expr], *inputs: tuple[int, ...] | relax.TensorType
+) -> Kernel:
     """The kernel of a single operation."""
-    mod = relax_module(lambda emit, *values: emit(body(*values)), *shapes)
+    mod = relax_module(lambda emit, *values: emit(body(*values)), *inputs)
     legal = relax.transform.FuseTIR()(relax.transform.LegalizeOps()(mod))
     (function,) = [f for f in legal.functions.values() if isinstance(f, tirx.PrimFunc)]
-    return generic_kernel("generic", function, len(shapes))
+    return generic_kernel("generic", function, len(inputs))
 
 
 def layer_norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
@@ -75,6 +77,55 @@ def test_operations(operation, target: tvm.target.Target) -> None:
     arrays = [random.standard_normal(shape).astype("float32") for shape in shapes]
     (output,) = run_kernel(kernel_of(make, *shapes), arrays, target)
     assert_close(output, reference(*arrays).astype("float32"))
+
+
+LONG = {
+    "minimum": (op.minimum, np.minimum, [((4, 9), "int64"), ((4, 9), "int64")]),
+    "argmax": (
+        lambda x: op.argmax(x, axis=1),
+        lambda x: x.argmax(1),
+        [((4, 33), "float32")],
+    ),
+    "sum": (lambda x: op.sum(x, axis=1), lambda x: x.sum(1), [((5, 70), "int64")]),
+    "product": (op.matmul, np.matmul, [((4, 9), "int64"), ((9, 5), "int64")]),
+    "cast": (
+        lambda x: op.astype(x, "float32"),
+        lambda x: x.astype("float32"),
+        [((130,), "int64")],
+    ),
+    "unsigned": (op.add, np.add, [((3, 7), "uint64"), ((7,), "uint64")]),
+    "comparison": (op.greater, np.greater, [((4, 9), "int64"), ((9,), "int64")]),
+    "gather": (
+        lambda x, i: op.take(x, i, axis=1, mode="clip"),
+        lambda x, i: x.take(i, axis=1, mode="clip"),
+        [((4, 9, 3), "float32"), ((2, 5), "int64")],
+    ),
+    "coordinates": (
+        op.gather_nd,
+        lambda x, i: x[i[:, 0], i[:, 1]],
+        [((90, 90), "float32"), ((5, 2), "int64")],
+    ),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("operation", LONG.values(), ids=LONG)
+def test_numbers_of_64_bits(operation, target: tvm.target.Target) -> None:
+    """Their indices have 64 bits, too, as TVM does not narrow them."""
+    make, reference, inputs = operation
+    random = np.random.default_rng(0)
+    are_indices = inputs[0][1] == "float32"
+    arrays = [
+        random.standard_normal(shape).astype(dtype)
+        if dtype == "float32"
+        else random.integers(0, 90, shape).astype(dtype) << (0 if are_indices else 30)
+        for shape, dtype in inputs
+    ]
+    kernel = kernel_of(make, *(relax.TensorType(shape, dtype) for shape, dtype in inputs))
+    (output,) = run_kernel(kernel, arrays, target)
+    expected = reference(*arrays)
+    assert output.dtype == expected.dtype
+    np.testing.assert_allclose(output, expected, rtol=1e-6)
 
 
 def test_several_results() -> None:

@@ -24,7 +24,8 @@ int32_t RecentCallers::Count(int64_t now, int64_t* counted) {
     const bool same = age == 0 || later;
     before = same ? (word >> 16) & kMask : age == 1 ? word & kMask : 0;
     present = same ? word & kMask : 0;
-    if (same && (later || *counted == period)) return static_cast<int32_t>(std::max(before, present));
+    if (same && (later || *counted == period))
+      return static_cast<int32_t>(std::max(before, present));
     present = std::min(present + 1, kMask);
     next = uint64_t{period} << 32 | before << 16 | present;
   } while (!word_.compare_exchange_weak(word, next, std::memory_order_relaxed));

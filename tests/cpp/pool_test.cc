@@ -2,6 +2,8 @@
 #include "runtime/launch/pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,6 +111,36 @@ TEST(HelperPool, AFailureIsReturned) {
   void* arguments[] = {nullptr};
   EXPECT_EQ(pool.Run(program.program(), arguments), 5);
   pool.WaitForGuests(program.program());
+}
+
+TEST(HelperPool, HandlersOfFaultsRunOnHelpers) {
+  // Emulators of instructions and reports of crashes depend on it.
+  static std::atomic<int> faults{0};
+  struct sigaction before{};
+  struct sigaction action{};
+  action.sa_handler = [](int) { faults.fetch_add(1); };
+  ASSERT_EQ(sigaction(SIGILL, &action, &before), 0);
+  HelperPool pool(2);
+  TestProgram program(2);
+  program.Add(0, 1, false, {});
+  program.Add(1, 1, false, {});
+  program.Finish([](void** arguments, int32_t, int32_t, int32_t) {
+    auto* caller = static_cast<std::thread::id*>(arguments[0]);
+    if (std::this_thread::get_id() == *caller) {
+      std::this_thread::sleep_for(milliseconds(1));  // let the helper take the other one
+    } else {
+      pthread_kill(pthread_self(), SIGILL);
+    }
+    return 0;
+  });
+  std::thread::id self = std::this_thread::get_id();
+  void* arguments[] = {&self};
+  for (int i = 0; i < 1000 && faults.load() == 0; ++i) {
+    EXPECT_EQ(pool.Run(program.program(), arguments), 0);
+  }
+  pool.WaitForGuests(program.program());
+  sigaction(SIGILL, &before, nullptr);
+  EXPECT_GT(faults.load(), 0);
 }
 
 TEST(HelperPool, AForkedProcessUsesNoMoreThreads) {

@@ -55,13 +55,20 @@ bool LostItsCore(const Usage& before, const Usage& after) {
   return after.losses != before.losses && after.sleeps == before.sleeps && away > kLost;
 }
 
-/*! \brief Create a thread to which the process's signals are not delivered. */
+/*!
+ * \brief Create a thread to which the process's signals are not delivered.
+ *
+ * Handlers of what an instruction of its own causes, such as a crash report's, run on it.
+ */
 template <typename Body>
 std::thread ThreadWithoutSignals(Body body) {
-  sigset_t all;
+  sigset_t blocked;
   sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  sigfillset(&blocked);
+  for (const int caused : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS}) {
+    sigdelset(&blocked, caused);
+  }
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   std::thread thread(std::move(body));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -111,6 +112,27 @@ TEST(HelperPool, AFailureIsReturned) {
   void* arguments[] = {nullptr};
   EXPECT_EQ(pool.Run(program.program(), arguments), 5);
   pool.WaitForGuests(program.program());
+}
+
+TEST(HelperPool, AnExceptionIsAFailure) {
+  HelperPool pool(2);
+  TestProgram program(2);
+  program.Add(0, 1, false, {});
+  program.Add(1, 8, false, {});
+  program.Finish([](void** arguments, int32_t, int32_t, int32_t) -> int32_t {
+    const auto* caller = static_cast<std::thread::id*>(arguments[0]);
+    std::this_thread::sleep_for(microseconds(200));  // long enough for the helper to come
+    if (std::this_thread::get_id() != *caller) throw std::bad_alloc();
+    return 0;
+  });
+  std::thread::id self = std::this_thread::get_id();
+  void* arguments[] = {&self};
+  int failures = 0;
+  for (int i = 0; i < 100 && failures == 0; ++i) {
+    if (pool.Run(program.program(), arguments) != 0) ++failures;
+  }
+  pool.WaitForGuests(program.program());
+  EXPECT_EQ(failures, 1);
 }
 
 TEST(HelperPool, HandlersOfFaultsRunOnHelpers) {

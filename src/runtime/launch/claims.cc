@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include "runtime/launch/clock.h"
 #include "runtime/launch/futex.h"
@@ -10,6 +11,8 @@
 namespace tvm_ios {
 namespace {
 
+/*! \brief The error of a function that threw: TVM's runtime does so if it gets no memory. */
+constexpr int32_t kThrown = 1;
 constexpr uint64_t kClaimed = uint64_t{1} << 16;
 constexpr uint64_t kMask = 0xffff;
 
@@ -24,6 +27,16 @@ constexpr int kLooks = 32;
 constexpr int64_t kSpin = 30000;
 /*! \brief After such a time, a thread that sleeps looks for units to steal. */
 constexpr std::chrono::microseconds kSleep{500};
+
+/*! \brief Call a function: no exception may end a helper, or leave a launch that others are in. */
+int32_t Guarded(ClaimProgram::Function function, void** arguments, int32_t begin, int32_t end,
+                int32_t ahead) {
+  try {
+    return function(arguments, begin, end, ahead);
+  } catch (const std::exception&) {
+    return kThrown;
+  }
+}
 
 }  // namespace
 
@@ -152,7 +165,7 @@ void Claims::Call(const Unit& first, const Unit& last, int32_t home) {
   const auto function = program_->functions[first.function];
   const bool records = program_->record >= 0;
   const int64_t begin = records ? Now() : 0;
-  const int32_t error = function(arguments_, first.begin, last.end, last.ahead);
+  const int32_t error = Guarded(function, arguments_, first.begin, last.end, last.ahead);
   if (error != 0) error_.store(error, std::memory_order_relaxed);
   if (!records) return;
   auto* log = static_cast<UnitRecord*>(arguments_[program_->record]);

@@ -19,6 +19,7 @@ from tvm.support import cc
 
 from support.networks import NATIVE, WORKERS
 from tvm_ios import target as targets
+from tvm_ios.backend.cpu import core
 from tvm_ios.backend.cpu.code import driver
 from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.target import resolve
@@ -69,6 +70,7 @@ def unchecked() -> Iterator[None]:
     """Let networks for AMX run, whatever the processor and Linux say."""
     with (
         mock.patch.object(targets, "permitted", return_value=True),
+        mock.patch.object(core, "permitted", return_value=True),
         mock.patch.object(driver, "_needs_amx", return_value=False),
     ):
         yield

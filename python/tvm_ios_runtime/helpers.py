@@ -51,12 +51,15 @@ class HelperCounts(NamedTuple):
         The pieces of work of these.
     stolen : int
         Pieces that were computed by another thread than the one that they were planned for.
+    lent : int
+        How often a thread gave its core to another one that had lost its own.
     """
 
     launches: int
     helped: int
     units: int
     stolen: int
+    lent: int
 
 
 def helper_counts() -> HelperCounts:

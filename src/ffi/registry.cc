@@ -246,9 +246,11 @@ TVM_FFI_STATIC_INIT_BLOCK() {
           "tvm_ios.runtime.HelperCounts",
           [] {
             const HelperCounts counts = HelperPool::Get().counts();
-            return ffi::Shape({counts.launches, counts.helped, counts.units, counts.stolen});
+            return ffi::Shape(
+                {counts.launches, counts.helped, counts.units, counts.stolen, counts.lent});
           },
-          "Launches on several workers, those with helpers, their units, and the stolen ones.")
+          "Launches on several workers, those with helpers, their units, the stolen ones, and how "
+          "often a core was lent.")
       .def("tvm_ios.runtime.TimeArithmetic", CpuStage::TimeArithmetics,
            "The seconds of known arithmetic on the slowest of so many workers.")
       .def(

@@ -2,6 +2,11 @@
 #include "runtime/cores.h"
 
 #include <sched.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#endif
 
 #include <numeric>
 #include <thread>
@@ -36,6 +41,41 @@ const std::vector<int>& AllowedCores() { return at_load; }
 
 int CurrentCore() { return sched_getcpu(); }
 
+namespace {
+
+/*! \brief Move a thread, 0 for the calling one, to a core on which it may run. */
+void MoveTo(int core, pid_t thread) {
+  cpu_set_t allowed;
+  if (core < 0 || core >= CPU_SETSIZE) return;
+  if (sched_getaffinity(thread, sizeof(allowed), &allowed) != 0) return;
+  if (!CPU_ISSET(core, &allowed)) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  sched_setaffinity(thread, sizeof(one), &one);
+  sched_setaffinity(thread, sizeof(allowed), &allowed);
+}
+
+}  // namespace
+
+int32_t CurrentThread() { return static_cast<int32_t>(syscall(SYS_gettid)); }
+
+int64_t ProcessorTime(int32_t thread) {
+  // As pthread_getcpuclockid encodes it; a thread that has ended is an error, not undefined.
+  constexpr uint32_t kThreadClock = 6;
+  const auto clock = static_cast<clockid_t>(~static_cast<uint32_t>(thread) << 3 | kThreadClock);
+  timespec time{};
+  if (clock_gettime(clock, &time) != 0) return -1;
+  return time.tv_sec * int64_t{1000000000} + time.tv_nsec;
+}
+
+void SwapCores(int32_t thread, int core) {
+  const int own = sched_getcpu();
+  if (core == own) return;  // it runs as soon as the calling thread sleeps
+  MoveTo(own, thread);
+  MoveTo(core, 0);
+}
+
 void LeaveCore(int core) {
   if (core < 0 || core >= CPU_SETSIZE || sched_getcpu() != core) return;
   cpu_set_t allowed;
@@ -51,6 +91,9 @@ void LeaveCore(int core) {
 
 int CurrentCore() { return -1; }
 void LeaveCore(int /*core*/) {}
+int32_t CurrentThread() { return 0; }
+int64_t ProcessorTime(int32_t /*thread*/) { return -1; }
+void SwapCores(int32_t /*thread*/, int /*core*/) {}
 
 #endif
 

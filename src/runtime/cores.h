@@ -6,6 +6,7 @@
 #ifndef TVM_IOS_RUNTIME_CORES_H_
 #define TVM_IOS_RUNTIME_CORES_H_
 
+#include <cstdint>
 #include <vector>
 
 namespace tvm_ios {
@@ -31,6 +32,22 @@ int CurrentCore();
  * moves it only after milliseconds. The thread may run on all of its cores again afterwards.
  */
 void LeaveCore(int core);
+
+/*! \brief Return the number by which the system knows the calling thread, 0 if it has none. */
+int32_t CurrentThread();
+
+/*! \brief Return the nanoseconds that a thread of this process has run for, -1 if unknown. */
+int64_t ProcessorTime(int32_t thread);
+
+/*!
+ * \brief Let a thread that waits for a core run on that of the calling thread, which takes the
+ * other one's place.
+ * \param thread Of this process.
+ * \param core Where it waits.
+ *
+ * Both may run on all of their cores again afterwards.
+ */
+void SwapCores(int32_t thread, int core);
 
 }  // namespace tvm_ios
 #endif  // TVM_IOS_RUNTIME_CORES_H_

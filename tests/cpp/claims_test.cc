@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "claims_support.h"
+#include "runtime/cores.h"
 
 namespace tvm_ios {
 namespace {
@@ -19,9 +20,9 @@ using std::chrono::milliseconds;
 void RunOn(Claims* claims, int32_t threads) {
   std::vector<std::thread> others;
   for (int32_t home = 1; home < threads; ++home) {
-    others.emplace_back([claims, home] { claims->Work(home, false); });
+    others.emplace_back([claims, home] { claims->Work(home, false, CurrentThread()); });
   }
-  claims->Work(0, true);
+  claims->Work(0, true, CurrentThread());
   for (std::thread& other : others) other.join();
 }
 
@@ -140,6 +141,36 @@ TEST(Claims, AThreadThatLostItsCoreHoldsUpItsUnitsAlone) {
   claims.Work(0, true);
   slow.join();
   ExpectEachOnce(program);
+}
+
+/*! \brief Return how often a core was lent to a thread that sleeps, as if it had no core. */
+int64_t Lent(bool may_be_moved) {
+  static std::atomic<bool> began;
+  TestProgram program(2);
+  program.Add(1, 1, false, {});
+  const ClaimProgram* tables =
+      program.Finish([](void** /*arguments*/, int32_t, int32_t, int32_t) -> int32_t {
+        began = true;
+        std::this_thread::sleep_for(milliseconds(20));
+        return 0;
+      });
+  began = false;
+  Claims claims;
+  claims.Begin(tables, nullptr);
+  std::thread other([&] { claims.Work(1, false, may_be_moved ? CurrentThread() : 0); });
+  while (!began.load()) std::this_thread::yield();
+  claims.Work(0, true, CurrentThread());
+  other.join();
+  return claims.lent();
+}
+
+TEST(Claims, AThreadLendsItsCoreToTheOneThatItWaitsFor) {
+  const std::vector<int> allowed = CoresOfThread();
+  EXPECT_EQ(Lent(false), 0);
+  int64_t lent = 0;
+  for (int i = 0; i < 100 && lent == 0; ++i) lent = Lent(true);
+  EXPECT_GT(lent, 0);
+  EXPECT_EQ(CoresOfThread(), allowed);
 }
 
 TEST(Claims, UnitsOfASlowColumnAreStolen) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 
+#include "runtime/cores.h"
 #include "runtime/launch/clock.h"
 #include "runtime/launch/futex.h"
 
@@ -53,35 +54,47 @@ void Claims::Begin(const ClaimProgram* program, void** arguments) {
     columns_[c].word.store(0, std::memory_order_relaxed);
     columns_[c].wanted.store(kNobody, std::memory_order_relaxed);
     columns_[c].attended.store(false, std::memory_order_relaxed);
+    columns_[c].runs.store(-1, std::memory_order_relaxed);
     if (program->num_parts(c) > 0) ++unfinished;
   }
   attended_.store(0, std::memory_order_relaxed);
   error_.store(0, std::memory_order_relaxed);
   stolen_.store(0, std::memory_order_relaxed);
+  lent_.store(0, std::memory_order_relaxed);
   unfinished_.store(unfinished, std::memory_order_release);
 }
 
-void Claims::Work(int32_t home, bool stays) {
-  Attend(home, true);
+void Claims::Work(int32_t home, bool stays, int32_t thread) {
+  Attend(home, thread, true);
   int64_t since = 0;
+  Suspect suspect{-1, 0, 0};
   for (int looks = 0; !Completed(); ++looks) {
     if (RunSome(home, home) || MaySteal(home, looks)) {
       looks = -1;
       continue;
     }
     Pause();
-    if (looks == kPatience) since = Now();
-    if (looks <= kPatience || looks % kLooks != 0 || Now() - since < kSpin) continue;
-    const Target target = Blocking(home);
-    if (!stays && target.column < 0) break;
+    if (looks == kPatience) {
+      since = Now();
+      suspect = {-1, 0, 0};
+    }
+    if (looks <= kPatience || looks % kLooks != 0) continue;
+    const int64_t waited = Now() - since;
+    if (waited < kSpin / 2) continue;
+    const Target target = Blocking(home, stays);
+    if (suspect.column < 0) suspect = Suspected(target, home);
+    if (waited < kSpin) continue;
+    if (target.column < 0) break;
+    LendCore(suspect);
     Sleep(target);
     looks = kPatience - 1;
   }
-  Attend(home, false);
+  Attend(home, 0, false);
 }
 
-void Claims::Attend(int32_t column, bool present) {
+void Claims::Attend(int32_t column, int32_t thread, bool present) {
   columns_[column].attended.store(present, std::memory_order_relaxed);
+  columns_[column].thread.store(thread, std::memory_order_relaxed);
   attended_.fetch_add(present ? 1 : -1, std::memory_order_relaxed);
 }
 
@@ -120,11 +133,16 @@ bool Claims::RunSome(int32_t column, int32_t home) {
   if (next == 0 && !Ready(part, &missing)) return false;
   // Half of what is left: large pieces first, and small ones when it matters who ends last.
   const int32_t count = part.chain != 0 || alone_ ? left : (left + 1) / 2;
+  Column& own = columns_[home];
+  own.core.store(alone_ ? -1 : CurrentCore(), std::memory_order_relaxed);
+  own.runs.store(column, std::memory_order_relaxed);
   if (!state.compare_exchange_strong(word, word + count * kClaimed, std::memory_order_acq_rel)) {
+    own.runs.store(-1, std::memory_order_relaxed);
     return true;  // another thread was faster: look again
   }
   if (column != home) stolen_.fetch_add(count, std::memory_order_relaxed);
   RunUnits(part, next, next + count, home);
+  own.runs.store(-1, std::memory_order_relaxed);
   const uint64_t before = state.fetch_add(count, std::memory_order_acq_rel);
   if (static_cast<int32_t>(before & kMask) + count == part.num_units) {
     Advance(column, static_cast<uint32_t>(current) + 1);
@@ -188,23 +206,40 @@ void Claims::Advance(int32_t column, uint32_t completed) {
   }
 }
 
-Claims::Target Claims::Blocking(int32_t home) const {
+Claims::Target Claims::Blocking(int32_t home, bool stays) const {
   const uint32_t completed = NumCompleted(home);
   Target target{-1, 0};
   if (static_cast<int32_t>(completed) < program_->num_parts(home)) {
     const Part& part = program_->part(home, static_cast<int32_t>(completed));
     return Ready(part, &target) ? Target{home, completed + 1} : target;
   }
+  for (int32_t c = 0; stays && target.column < 0 && c < program_->num_columns; ++c) {
+    const auto all = static_cast<uint32_t>(program_->num_parts(c));
+    if (NumCompleted(c) < all) target = {c, all};
+  }
   return target;
 }
 
-void Claims::Sleep(const Target& target) {
-  Target wanted = target;
-  for (int32_t c = 0; wanted.column < 0 && c < program_->num_columns; ++c) {
-    const auto all = static_cast<uint32_t>(program_->num_parts(c));
-    if (NumCompleted(c) < all) wanted = {c, all};
+Claims::Suspect Claims::Suspected(const Target& target, int32_t home) const {
+  for (int32_t c = 0; target.column >= 0 && c < program_->num_columns; ++c) {
+    if (c == home || columns_[c].runs.load(std::memory_order_relaxed) != target.column) continue;
+    const int32_t thread = columns_[c].thread.load(std::memory_order_relaxed);
+    if (thread > 0) return {c, thread, ProcessorTime(thread)};
   }
-  if (wanted.column < 0) return;
+  return {-1, 0, 0};
+}
+
+void Claims::LendCore(const Suspect& suspect) {
+  if (suspect.column < 0) return;
+  const Column& column = columns_[suspect.column];
+  if (column.thread.load(std::memory_order_relaxed) != suspect.thread) return;
+  if (column.runs.load(std::memory_order_relaxed) < 0) return;
+  if (ProcessorTime(suspect.thread) != suspect.processor_time) return;
+  SwapCores(suspect.thread, column.core.load(std::memory_order_relaxed));
+  lent_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Claims::Sleep(const Target& wanted) {
   Column& column = columns_[wanted.column];
   uint32_t least = column.wanted.load(std::memory_order_seq_cst);
   while (least > wanted.completed &&

@@ -35,8 +35,10 @@ class Claims {
    * \brief Claim and run units until no unit is left, for a thread that is at home in a column.
    * \param stays Whether it returns only when all units of the launch are completed. Other threads
    *  leave when their home column is completed and nothing is left to claim for some time.
+   * \param thread The thread, as CurrentThread returns it; others may move it to another core. 0 if
+   *  they may not.
    */
-  void Work(int32_t home, bool stays);
+  void Work(int32_t home, bool stays, int32_t thread = 0);
 
   /*! \brief Return whether all units are completed. */
   bool Completed() const { return unfinished_.load(std::memory_order_acquire) == 0; }
@@ -46,6 +48,9 @@ class Claims {
 
   /*! \brief Units that were claimed by threads from other columns than their own. */
   int64_t stolen() const { return stolen_.load(std::memory_order_relaxed); }
+
+  /*! \brief How often a thread that waited gave its core to the one that it waited for. */
+  int64_t lent() const { return lent_.load(std::memory_order_relaxed); }
 
  private:
   /*! \brief Two cache lines, which are fetched together. */
@@ -59,6 +64,10 @@ class Claims {
     std::atomic<uint32_t> wanted{kNobody};
     /*! \brief Whether a thread is at home here. */
     std::atomic<bool> attended{false};
+    /*! \brief That thread, the column of the units that it runs, and its core when it began. */
+    std::atomic<int32_t> thread{0};
+    std::atomic<int32_t> runs{-1};
+    std::atomic<int32_t> core{-1};
   };
 
   /*! \brief What a thread waits for: parts that a column has to complete. */
@@ -67,11 +76,18 @@ class Claims {
     uint32_t completed;
   };
 
+  /*! \brief A thread that may have lost its core: its home, and for how long it had run then. */
+  struct Suspect {
+    int32_t column;
+    int32_t thread;
+    int64_t processor_time;
+  };
+
   uint32_t NumCompleted(int32_t column) const {
     return static_cast<uint32_t>(columns_[column].word.load(std::memory_order_acquire) >> 32);
   }
-  /*! \brief Note that a thread that is at home in a column comes or leaves. */
-  void Attend(int32_t column, bool present);
+  /*! \brief Note that a thread comes that is at home in a column, or that it leaves. */
+  void Attend(int32_t column, int32_t thread, bool present);
   /*! \brief Steal units if nobody else would run them soon, after so many looks at one's own. */
   bool MaySteal(int32_t home, int looks);
   /*! \brief Return whether a part may begin; else ``missing`` is what it waits for. */
@@ -84,10 +100,18 @@ class Claims {
   void Call(const Unit& first, const Unit& last, int32_t home);
   /*! \brief Make the next part of a column the current one, and wake who waits for it. */
   void Advance(int32_t column, uint32_t completed);
-  /*! \brief Return what a thread waits for whose home column it cannot continue. */
-  Target Blocking(int32_t home) const;
+  /*!
+   * \brief Return what a thread waits for whose home column it cannot continue.
+   *
+   * If that is completed, nothing, or for a thread that stays, all parts of some other column.
+   */
+  Target Blocking(int32_t home, bool stays) const;
+  /*! \brief Return who runs units that are waited for. */
+  Suspect Suspected(const Target& target, int32_t home) const;
+  /*! \brief Give one's core to a thread that runs units, but has lost its own core since. */
+  void LendCore(const Suspect& suspect);
   /*! \brief Sleep until the target is reached, or until there may be something to claim. */
-  void Sleep(const Target& target);
+  void Sleep(const Target& wanted);
 
   const ClaimProgram* program_{nullptr};
   void** arguments_{nullptr};
@@ -99,6 +123,7 @@ class Claims {
   std::atomic<int32_t> unfinished_{0};
   std::atomic<int32_t> error_{0};
   std::atomic<int64_t> stolen_{0};
+  std::atomic<int64_t> lent_{0};
 };
 
 }  // namespace tvm_ios

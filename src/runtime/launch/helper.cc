@@ -111,11 +111,14 @@ bool Helper::Withdraw(Launch::Seat* seat, int64_t begin, int64_t end) {
 }
 
 void Helper::Loop() {
+  const int32_t thread = CurrentThread();
   while (!ends_.load(std::memory_order_relaxed)) {
     WaitForInvitation();
     Launch::Seat* seat = invitation_.load(std::memory_order_acquire);
     if (seat == nullptr) continue;
-    if (invitation_.compare_exchange_strong(seat, &busy_, std::memory_order_acq_rel)) Join(seat);
+    if (invitation_.compare_exchange_strong(seat, &busy_, std::memory_order_acq_rel)) {
+      Join(seat, thread);
+    }
   }
 }
 
@@ -134,12 +137,12 @@ void Helper::WaitForInvitation() {
   asleep_.store(0, std::memory_order_seq_cst);
 }
 
-void Helper::Join(Launch::Seat* seat) {
+void Helper::Join(Launch::Seat* seat, int32_t thread) {
   Launch* launch = seat->launch;
   const bool is_short = launch->is_short;
   LeaveCore(launch->caller_core);
   const Usage before = is_short ? UsageOfThread() : Usage{};
-  launch->claims.Work(seat->column, false);
+  launch->claims.Work(seat->column, false, thread);
   launch->guests.fetch_sub(1, std::memory_order_release);
   invitation_.store(nullptr, std::memory_order_release);  // first: the next call may follow at once
   // A wait for a thread that lost its core takes longer than all of a short launch.

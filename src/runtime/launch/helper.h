@@ -59,7 +59,7 @@ class Helper {
   void Loop();
   /*! \brief Look for an invitation for some time, then sleep until there is one. */
   void WaitForInvitation();
-  void Join(Launch::Seat* seat);
+  void Join(Launch::Seat* seat, int32_t thread);
   /*! \brief Leave it out for some time, longer each time. */
   void Rest(int64_t now);
 

@@ -56,9 +56,14 @@ class LaunchOfThread {
   /*! \brief Count this thread among those that call, and return their number. */
   int32_t Count(RecentCallers* callers, int64_t now) { return callers->Count(now, &counted_); }
 
+  int32_t thread() const { return thread_; }
+
   Launch* Get(HelperPool* pool) {
     const bool known = pool_ == pool->id_;
-    if (!known) counted_ = -1;
+    if (!known) {
+      counted_ = -1;
+      thread_ = CurrentThread();  // of a process that was forked, another one
+    }
     if (known && launch_->guests.load(std::memory_order_acquire) == 0) return launch_;
     Launch* before = known ? launch_ : nullptr;
     launch_ = pool->Take();
@@ -70,6 +75,7 @@ class LaunchOfThread {
  private:
   int64_t pool_{-1};  // its id
   int64_t counted_{-1};
+  int32_t thread_{0};
   Launch* launch_{nullptr};
 };
 
@@ -101,25 +107,26 @@ int32_t HelperPool::Run(const ClaimProgram* program, void** arguments) {
   launch->claims.Begin(program, arguments);
   const int32_t invited = num_helpers > 0 ? Invite(launch, num_helpers, begin) : 0;
   if (invited == 0) launch->claims.StayAlone();
-  launch->claims.Work(0, true);
+  launch->claims.Work(0, true, of_thread.thread());
   callers_.fetch_sub(1, std::memory_order_relaxed);
   const int64_t end = Now();
   if (invited > 0) Dismiss(launch, begin, end);
   if (history != nullptr && program->num_columns > 1) NoteCall(history, invited > 0, end - begin);
-  if (program->num_columns > 1) Count(*program, invited > 0, launch->claims.stolen());
+  if (program->num_columns > 1) Count(*program, invited > 0, launch->claims);
   return launch->claims.error();
 }
 
-void HelperPool::Count(const ClaimProgram& program, bool helped, int64_t stolen) {
+void HelperPool::Count(const ClaimProgram& program, bool helped, const Claims& claims) {
   launched_.fetch_add(1, std::memory_order_relaxed);
   if (!helped) return;
   helped_.fetch_add(1, std::memory_order_relaxed);
   units_.fetch_add(program.num_units(), std::memory_order_relaxed);
-  stolen_.fetch_add(stolen, std::memory_order_relaxed);
+  stolen_.fetch_add(claims.stolen(), std::memory_order_relaxed);
+  lent_.fetch_add(claims.lent(), std::memory_order_relaxed);
 }
 
 HelperCounts HelperPool::counts() const {
-  return {launched_.load(), helped_.load(), units_.load(), stolen_.load()};
+  return {launched_.load(), helped_.load(), units_.load(), stolen_.load(), lent_.load()};
 }
 
 int32_t HelperPool::NumHelpers(int32_t num_columns, int32_t callers, int64_t now) {

@@ -30,6 +30,8 @@ struct HelperCounts {
   /*! \brief Units of the launches with helpers, and those computed from another column. */
   int64_t units;
   int64_t stolen;
+  /*! \brief How often a thread gave its core to one that it waited for. */
+  int64_t lent;
 };
 
 /*! \brief The helpers of the process. */
@@ -64,7 +66,7 @@ class HelperPool {
   int32_t NumHelpers(int32_t num_columns, int32_t callers, int64_t now);
   int32_t Invite(Launch* launch, int32_t num_helpers, int64_t now);
   void Dismiss(Launch* launch, int64_t begin, int64_t end);
-  void Count(const ClaimProgram& program, bool helped, int64_t stolen);
+  void Count(const ClaimProgram& program, bool helped, const Claims& claims);
   Helper* At(int32_t number);
   /*! \brief Return a launch that no helper looks at. */
   Launch* Take();
@@ -81,6 +83,7 @@ class HelperPool {
   std::atomic<int64_t> helped_{0};
   std::atomic<int64_t> units_{0};
   std::atomic<int64_t> stolen_{0};
+  std::atomic<int64_t> lent_{0};
   std::array<std::atomic<Helper*>, kMaxThreads> helpers_{};
   std::mutex mutex_;  // of the creation of helpers, and of what follows
   std::vector<std::unique_ptr<Launch>> launches_;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cores.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace tvm_ios {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(Cores, ProcessorTimeStandsStillForAThreadThatDoesNotRun) {
+  std::atomic<int32_t> thread{0};
+  std::atomic<bool> runs{false};
+  std::atomic<bool> ends{false};
+  std::thread other([&] {
+    thread = CurrentThread();
+    while (!runs.load()) std::this_thread::sleep_for(milliseconds(100));
+    while (!ends.load()) {
+    }
+  });
+  while (thread.load() == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(milliseconds(20));  // it sleeps by now
+  const int64_t before = ProcessorTime(thread);
+  EXPECT_GE(before, 0);
+  EXPECT_EQ(ProcessorTime(thread), before);
+  runs = true;
+  while (ProcessorTime(thread) < before + 1000000) std::this_thread::yield();
+  ends = true;
+  other.join();
+  EXPECT_EQ(ProcessorTime(thread), -1);  // it has ended
+}
+
+TEST(Cores, SwappedThreadsMayRunWhereTheyMightBefore) {
+  const std::vector<int> allowed = CoresOfThread();
+  std::atomic<int32_t> thread{0};
+  std::atomic<bool> ends{false};
+  std::vector<int> of_other;
+  std::thread other([&] {
+    thread = CurrentThread();
+    while (!ends.load()) std::this_thread::sleep_for(milliseconds(1));
+    of_other = CoresOfThread();
+  });
+  while (thread.load() == 0) std::this_thread::yield();
+  for (const int core : allowed) {
+    int found = -1;
+    // The system may move this thread again, but seldom at once.
+    for (int i = 0; i < 100 && found != core; ++i) {
+      SwapCores(thread, core);
+      found = CurrentCore();
+    }
+    EXPECT_EQ(found, core);
+  }
+  SwapCores(thread, -1);
+  SwapCores(thread, 1 << 20);
+  EXPECT_EQ(CoresOfThread(), allowed);
+  ends = true;
+  other.join();
+  EXPECT_EQ(of_other, allowed);
+}
+
+}  // namespace
+}  // namespace tvm_ios

@@ -8,7 +8,10 @@
 #include <unistd.h>
 #endif
 
+#include <fstream>
 #include <numeric>
+#include <sstream>
+#include <string>
 #include <thread>
 
 namespace tvm_ios {
@@ -56,6 +59,20 @@ void MoveTo(int core, pid_t thread) {
   sched_setaffinity(thread, sizeof(allowed), &allowed);
 }
 
+/*! \brief Return the core on which a thread of this process has run last, -1 if unknown. */
+int CoreOf(int32_t thread) {
+  constexpr int kProcessor = 39;  // the field of that number, as proc(5) counts
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  // The second field is a name, which may have spaces and parentheses.
+  std::istringstream fields(line.substr(line.rfind(')') + 1));
+  std::string skipped;
+  for (int number = 3; number < kProcessor; ++number) fields >> skipped;
+  int core = -1;
+  return fields >> core ? core : -1;
+}
+
 }  // namespace
 
 int32_t CurrentThread() { return static_cast<int32_t>(syscall(SYS_gettid)); }
@@ -69,8 +86,9 @@ int64_t ProcessorTime(int32_t thread) {
   return time.tv_sec * int64_t{1000000000} + time.tv_nsec;
 }
 
-void SwapCores(int32_t thread, int core) {
+void SwapCores(int32_t thread) {
   const int own = sched_getcpu();
+  const int core = CoreOf(thread);
   if (core == own) return;  // it runs as soon as the calling thread sleeps
   MoveTo(own, thread);
   MoveTo(core, 0);
@@ -93,7 +111,7 @@ int CurrentCore() { return -1; }
 void LeaveCore(int /*core*/) {}
 int32_t CurrentThread() { return 0; }
 int64_t ProcessorTime(int32_t /*thread*/) { return -1; }
-void SwapCores(int32_t /*thread*/, int /*core*/) {}
+void SwapCores(int32_t /*thread*/) {}
 
 #endif
 

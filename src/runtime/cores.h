@@ -43,11 +43,10 @@ int64_t ProcessorTime(int32_t thread);
  * \brief Let a thread that waits for a core run on that of the calling thread, which takes the
  * other one's place.
  * \param thread Of this process.
- * \param core Where it waits.
  *
  * Both may run on all of their cores again afterwards.
  */
-void SwapCores(int32_t thread, int core);
+void SwapCores(int32_t thread);
 
 }  // namespace tvm_ios
 #endif  // TVM_IOS_RUNTIME_CORES_H_

@@ -46,17 +46,8 @@ TEST(Cores, SwappedThreadsMayRunWhereTheyMightBefore) {
     of_other = CoresOfThread();
   });
   while (thread.load() == 0) std::this_thread::yield();
-  for (const int core : allowed) {
-    int found = -1;
-    // The system may move this thread again, but seldom at once.
-    for (int i = 0; i < 100 && found != core; ++i) {
-      SwapCores(thread, core);
-      found = CurrentCore();
-    }
-    EXPECT_EQ(found, core);
-  }
-  SwapCores(thread, -1);
-  SwapCores(thread, 1 << 20);
+  for (int i = 0; i < 100; ++i) SwapCores(thread);
+  SwapCores(INT32_MAX);  // no thread of that number
   EXPECT_EQ(CoresOfThread(), allowed);
   ends = true;
   other.join();

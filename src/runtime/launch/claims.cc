@@ -28,6 +28,11 @@ constexpr int kLooks = 32;
 constexpr int64_t kSpin = 30000;
 /*! \brief After such a time, a thread that sleeps looks for units to steal. */
 constexpr std::chrono::microseconds kSleep{500};
+/*!
+ * \brief A thread that has not run for so long has lost its core to another one. Interrupts, and
+ * hypervisors, take a core for up to 60 us at a time, a thousand times a second.
+ */
+constexpr int64_t kAway = 80000;
 
 /*! \brief Call a function: no exception may end a helper, or leave a launch that others are in. */
 int32_t Guarded(ClaimProgram::Function function, void** arguments, int32_t begin, int32_t end,
@@ -67,17 +72,15 @@ void Claims::Begin(const ClaimProgram* program, void** arguments) {
 void Claims::Work(int32_t home, bool stays, int32_t thread) {
   Attend(home, thread, true);
   int64_t since = 0;
-  Suspect suspect{-1, 0, 0};
+  Suspect suspect;
   for (int looks = 0; !Completed(); ++looks) {
     if (RunSome(home, home) || MaySteal(home, looks)) {
       looks = -1;
+      suspect.column = -1;
       continue;
     }
     Pause();
-    if (looks == kPatience) {
-      since = Now();
-      suspect = {-1, 0, 0};
-    }
+    if (looks == kPatience) since = Now();
     if (looks <= kPatience || looks % kLooks != 0) continue;
     const int64_t waited = Now() - since;
     if (waited < kSpin / 2) continue;
@@ -85,9 +88,13 @@ void Claims::Work(int32_t home, bool stays, int32_t thread) {
     if (suspect.column < 0) suspect = Suspected(target, home);
     if (waited < kSpin) continue;
     if (target.column < 0) break;
-    LendCore(suspect);
+    if (StandsStill(suspect)) {
+      if (Now() - suspect.since < kAway) continue;
+      LendCore(suspect);
+    }
     Sleep(target);
     looks = kPatience - 1;
+    suspect.column = -1;
   }
   Attend(home, 0, false);
 }
@@ -134,7 +141,6 @@ bool Claims::RunSome(int32_t column, int32_t home) {
   // Half of what is left: large pieces first, and small ones when it matters who ends last.
   const int32_t count = part.chain != 0 || alone_ ? left : (left + 1) / 2;
   Column& own = columns_[home];
-  own.core.store(alone_ ? -1 : CurrentCore(), std::memory_order_relaxed);
   own.runs.store(column, std::memory_order_relaxed);
   if (!state.compare_exchange_strong(word, word + count * kClaimed, std::memory_order_acq_rel)) {
     own.runs.store(-1, std::memory_order_relaxed);
@@ -224,18 +230,21 @@ Claims::Suspect Claims::Suspected(const Target& target, int32_t home) const {
   for (int32_t c = 0; target.column >= 0 && c < program_->num_columns; ++c) {
     if (c == home || columns_[c].runs.load(std::memory_order_relaxed) != target.column) continue;
     const int32_t thread = columns_[c].thread.load(std::memory_order_relaxed);
-    if (thread > 0) return {c, thread, ProcessorTime(thread)};
+    if (thread > 0) return {c, thread, ProcessorTime(thread), Now()};
   }
-  return {-1, 0, 0};
+  return {};
+}
+
+bool Claims::StandsStill(const Suspect& suspect) const {
+  if (suspect.column < 0) return false;
+  const Column& column = columns_[suspect.column];
+  return column.thread.load(std::memory_order_relaxed) == suspect.thread &&
+         column.runs.load(std::memory_order_relaxed) >= 0 &&
+         ProcessorTime(suspect.thread) == suspect.processor_time;
 }
 
 void Claims::LendCore(const Suspect& suspect) {
-  if (suspect.column < 0) return;
-  const Column& column = columns_[suspect.column];
-  if (column.thread.load(std::memory_order_relaxed) != suspect.thread) return;
-  if (column.runs.load(std::memory_order_relaxed) < 0) return;
-  if (ProcessorTime(suspect.thread) != suspect.processor_time) return;
-  SwapCores(suspect.thread, column.core.load(std::memory_order_relaxed));
+  SwapCores(suspect.thread);
   lent_.fetch_add(1, std::memory_order_relaxed);
 }
 

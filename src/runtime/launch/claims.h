@@ -64,10 +64,9 @@ class Claims {
     std::atomic<uint32_t> wanted{kNobody};
     /*! \brief Whether a thread is at home here. */
     std::atomic<bool> attended{false};
-    /*! \brief That thread, the column of the units that it runs, and its core when it began. */
+    /*! \brief That thread, and the column of the units that it runs. */
     std::atomic<int32_t> thread{0};
     std::atomic<int32_t> runs{-1};
-    std::atomic<int32_t> core{-1};
   };
 
   /*! \brief What a thread waits for: parts that a column has to complete. */
@@ -76,11 +75,12 @@ class Claims {
     uint32_t completed;
   };
 
-  /*! \brief A thread that may have lost its core: its home, and for how long it had run then. */
+  /*! \brief A thread that may have lost its core: its home, and for how long it had run when. */
   struct Suspect {
-    int32_t column;
-    int32_t thread;
-    int64_t processor_time;
+    int32_t column{-1};
+    int32_t thread{0};
+    int64_t processor_time{0};
+    int64_t since{0};
   };
 
   uint32_t NumCompleted(int32_t column) const {
@@ -108,7 +108,9 @@ class Claims {
   Target Blocking(int32_t home, bool stays) const;
   /*! \brief Return who runs units that are waited for. */
   Suspect Suspected(const Target& target, int32_t home) const;
-  /*! \brief Give one's core to a thread that runs units, but has lost its own core since. */
+  /*! \brief Return whether a suspect still runs units, and has had no core since. */
+  bool StandsStill(const Suspect& suspect) const;
+  /*! \brief Give one's core to a thread that has lost its own. */
   void LendCore(const Suspect& suspect);
   /*! \brief Sleep until the target is reached, or until there may be something to claim. */
   void Sleep(const Target& wanted);

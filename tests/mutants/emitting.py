@@ -283,6 +283,23 @@ MUTANTS = (
         (f"{_WAITS}::test_a_delayed_worker_changes_nothing",),
     ),
     Mutant(
+        "what is read after the last stage is overwritten",
+        f"{_CODE}/workspace.py",
+        "for root in kept}",
+        "for root in ()}",
+        (
+            "backend/cpu/code/test_workspace.py"
+            "::test_tensors_share_memory_unless_they_are_live_in_one_stage",
+        ),
+    ),
+    Mutant(
+        "drivers do not look at what a check of indices has found",
+        f"{_CODE}/driver.py",
+        "with T.If(read(0) != 0), T.Then():",
+        "with T.If(read(0) == 2), T.Then():",
+        ("rewrite/test_indices.py::test_several_checks_in_one_launch",),
+    ),
+    Mutant(
         "generated code does not look at what a part waits for",
         f"{_CODE}/launch_loop.py",
         "  %enough = icmp uge i32 %completed, %needed\n",

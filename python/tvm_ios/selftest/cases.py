@@ -229,6 +229,14 @@ def _split(b: Builder, x: relax.Expr, axis: int) -> relax.Var:
     return b.emit(op.concat([last, first], axis=axis))
 
 
+def _rows_by_index(b: Builder, x: relax.Expr, numbers: relax.Expr) -> relax.Var:
+    """Emit rows whose indices, some of them negative, are computed and checked."""
+    indices = b.emit(op.astype(b.emit(op.clip(numbers, -2, 2)), "int64"))
+    rows = relax.const(11, "int64")
+    counted = op.where(op.less(indices, relax.const(0, "int64")), op.add(indices, rows), indices)
+    return b.emit(op.take(x, b.emit(counted), axis=0))
+
+
 def _attention(b: Builder, *inputs: relax.Expr, biased: bool = False) -> relax.Var:
     """Emit an attention of several heads, whose bias is the same for all queries."""
     query, key, value = (b.emit(op.permute_dims(x, (0, 2, 1, 3))) for x in inputs)
@@ -306,6 +314,7 @@ CASES: tuple[Case, ...] = (
 
 CPU_CASES = (
     *CASES,
+    Case("rows by index", _rows_by_index, ((11, 7), (23,))),
     Case("wide convolution 5x5", lambda b, x: conv(b, x, 48, 5), ((1, 48, 27, 27),), product=True),
     Case(
         "wide first convolution",

@@ -153,9 +153,9 @@ class Launches:
         inner = {"log_units": logging_kernel()}
         built = build_drivers(drivers, KernelFunctions(NATIVE), inner=inner, launches=source)
         self._module = tvm.runtime.Executable(built).jit()
-        files = ["claims.cc", "futex.cc"]
+        files = ["launch/claims.cc", "launch/futex.cc", "cores.cc"]
         (folder / "launcher.cc").write_text(CPP)
-        sources = [folder / "launcher.cc", *(SOURCES / "runtime/launch" / f for f in files)]
+        sources = [folder / "launcher.cc", *(SOURCES / "runtime" / f for f in files)]
         command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", f"-I{SOURCES}"]
         library = folder / "launcher.so"
         subprocess.run([*command, *map(str, sources), "-o", str(library)], check=True)

@@ -31,6 +31,9 @@ def test_tensors_share_memory_unless_they_are_live_in_one_stage() -> None:
     assert offsets.keys() == {"a", "b", "c"}
     assert num_bytes == 128
     assert offsets["a"] == offsets["c"] != offsets["b"]
+    kept, num_bytes = plan_workspace(calls, {"w"}, {"a"})  # it is read after the last stage
+    assert len(set(kept.values())) == 3
+    assert num_bytes == 192
 
 
 class _Memories:

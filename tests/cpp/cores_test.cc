@@ -54,5 +54,27 @@ TEST(Cores, SwappedThreadsMayRunWhereTheyMightBefore) {
   EXPECT_EQ(of_other, allowed);
 }
 
+TEST(Cores, TheCallingThreadTakesTheOtherOnesPlace) {
+  if (CoresOfThread().size() < 2) GTEST_SKIP() << "there is one core";
+  std::atomic<int32_t> thread{0};
+  std::atomic<int> core{-1};
+  std::atomic<bool> ends{false};
+  std::thread other([&] {
+    thread = CurrentThread();
+    while (!ends.load()) core = CurrentCore();
+  });
+  while (core.load() < 0) std::this_thread::yield();
+  bool taken = false;
+  for (int i = 0; i < 1000 && !taken; ++i) {
+    const int wanted = core.load();
+    const bool apart = CurrentCore() != wanted;
+    SwapCores(thread);
+    taken = apart && CurrentCore() == wanted;
+  }
+  ends = true;
+  other.join();
+  EXPECT_TRUE(taken);
+}
+
 }  // namespace
 }  // namespace tvm_ios

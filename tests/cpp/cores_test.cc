@@ -5,7 +5,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <future>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tvm_ios {
@@ -13,26 +16,41 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/*! \brief Ask until the answer is yes, for at most 30 s: on a busy machine threads come late, and
+ * the system moves them at any time. */
+bool Becomes(const std::function<bool()>& question) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < end) {
+    if (question()) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
 TEST(Cores, ProcessorTimeStandsStillForAThreadThatDoesNotRun) {
   std::atomic<int32_t> thread{0};
-  std::atomic<bool> runs{false};
+  std::promise<void> runs;
   std::atomic<bool> ends{false};
   std::thread other([&] {
     thread = CurrentThread();
-    while (!runs.load()) std::this_thread::sleep_for(milliseconds(100));
+    runs.get_future().wait();
     while (!ends.load()) {
     }
   });
   while (thread.load() == 0) std::this_thread::yield();
-  std::this_thread::sleep_for(milliseconds(20));  // it sleeps by now
-  const int64_t before = ProcessorTime(thread);
+  int64_t before = -1;
+  const auto stands_still = [&] {
+    const int64_t last = std::exchange(before, ProcessorTime(thread));
+    std::this_thread::sleep_for(milliseconds(20));
+    return before == last;
+  };
+  EXPECT_TRUE(Becomes(stands_still));
   EXPECT_GE(before, 0);
-  EXPECT_EQ(ProcessorTime(thread), before);
-  runs = true;
-  while (ProcessorTime(thread) < before + 1000000) std::this_thread::yield();
+  runs.set_value();
+  EXPECT_TRUE(Becomes([&] { return ProcessorTime(thread) >= before + 1000000; }));
   ends = true;
   other.join();
-  EXPECT_EQ(ProcessorTime(thread), -1);  // it has ended
+  EXPECT_TRUE(Becomes([&] { return ProcessorTime(thread) == -1; }));  // it has ended
 }
 
 TEST(Cores, SwappedThreadsMayRunWhereTheyMightBefore) {
@@ -64,19 +82,15 @@ TEST(Cores, TheCallingThreadTakesTheOtherOnesPlace) {
     while (!ends.load()) core = CurrentCore();
   });
   while (core.load() < 0) std::this_thread::yield();
-  // On a busy machine the system may keep both on one core, or move one in between: try again.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  bool taken = false;
-  while (!taken && std::chrono::steady_clock::now() < end) {
+  EXPECT_TRUE(Becomes([&] {
     const int wanted = core.load();
     LeaveCore(wanted);
     const bool apart = CurrentCore() != wanted;
     SwapCores(thread);
-    taken = apart && CurrentCore() == wanted;
-  }
+    return apart && CurrentCore() == wanted;
+  }));
   ends = true;
   other.join();
-  EXPECT_TRUE(taken);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,8 +22,10 @@ while os.getppid() == parent:
 
 
 @contextlib.contextmanager
-def busy(count: int, nice: int = 0) -> Iterator[list[int]]:
-    """Let processes compute during the block, on whatever core the system chooses.
+def busy(count: int, nice: int = 0, bound: bool = False) -> Iterator[list[int]]:
+    """Let processes compute during the block.
+
+    The system chooses their cores, unless each is bound to one of its own.
 
     They stay in this process's session: each session may have its own share of the processors,
     whatever the number and the niceness of its processes (autogroups of Linux).
@@ -36,9 +39,12 @@ def busy(count: int, nice: int = 0) -> Iterator[list[int]]:
     try:
         for _ in range(count):
             processes.append(_start(nice))
-        for process in processes:
+        cores = sorted(os.sched_getaffinity(0))
+        for number, process in enumerate(processes):
             assert process.stdout is not None
             process.stdout.readline()
+            if bound:
+                os.sched_setaffinity(process.pid, {cores[number % len(cores)]})
         yield [process.pid for process in processes]
     finally:
         for process in processes:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from busy_machine.calls import Slice
-from busy_machine.conditions import QUOTA_CORES, Condition
+from busy_machine.conditions import Condition
 from busy_machine.limits import Limit, quota
 from busy_machine.neighbours import busy
 from busy_machine.networks import NETWORKS, Files, companion
@@ -60,11 +60,11 @@ def measure(
     network: str, conditions: Sequence[Condition], plan: Plan
 ) -> Iterator[tuple[Condition, list[Cell]]]:
     """Yield the cells of each condition, as soon as they are known."""
-    for (limited, together), group in itertools.groupby(
+    for (cores, together), group in itertools.groupby(
         conditions, lambda condition: (condition.quota, condition.companion)
     ):
         with contextlib.ExitStack() as stack:
-            limit = stack.enter_context(quota(QUOTA_CORES, plan.threads)) if limited else Limit()
+            limit = stack.enter_context(quota(cores, plan.threads)) if cores else Limit()
             team = stack.enter_context(contextlib.closing(Team(network, plan, limit, together)))
             for condition in group:
                 yield condition, team.under(condition)
@@ -95,7 +95,7 @@ class Team:
     def under(self, condition: Condition) -> list[Cell]:
         """Measure all runtimes beside the same neighbours."""
         found: dict[str, Slice] = {}
-        with busy(condition.busy, condition.nice):
+        with busy(condition.busy, condition.nice, condition.bound):
             order = random.Random(0)
             for number in itertools.count(1):
                 due = [name for name in self._processes if self._is_due(found.get(name))]

@@ -68,6 +68,19 @@ class Table:
         known = [cell.elsewhere for cell in cells if cell.elsewhere is not None]
         return fmean(known) if known else None
 
+    def slowdown(self, condition: str) -> float | None:
+        """Return how much longer our median calls take than on the quiet machine.
+
+        It is the geometric mean over networks.
+        """
+        ratios = []
+        for network in self.networks:
+            cell = self.cells.get((network, condition, OWN))
+            quiet = self.cells.get((network, QUIET, OWN))
+            if cell and quiet and cell.median_ms and quiet.median_ms:
+                ratios.append(cell.median_ms / quiet.median_ms)
+        return _mean(ratios)
+
     def cpu_growth(self, condition: str, title: str) -> float | None:
         """Return how much more processor time calls take than on the quiet machine.
 
@@ -119,7 +132,7 @@ def _means(table: Table) -> str:
     header = ["condition", "networks", "cores of others"]
     for statistic in (MEDIAN, P95):
         header += [f"{_STATISTICS[statistic]}, ours ÷ better", "worst"]
-    header += [f"{_STATISTICS[P99]}, ours ÷ better"]
+    header += [f"{_STATISTICS[P99]}, ours ÷ better", "median ÷ quiet, ours"]
     header += [f"processor time ÷ quiet, {title}" for title in TITLES]
     return markdown.table(header, [_mean_row(table, name) for name in table.conditions])
 
@@ -133,6 +146,7 @@ def _mean_row(table: Table, condition: str) -> list[str]:
         row.append(_number(_mean(list(ratios.values()))))
         row.append(_NONE if worst is None else f"{worst} {ratios[worst]:.2f}")
     row.append(_number(_mean(list(table.ratios(condition, P99).values()))))
+    row.append(_number(table.slowdown(condition)))
     return row + [_number(table.cpu_growth(condition, title)) for title in TITLES]
 
 

@@ -6,6 +6,8 @@
 #ifndef TVM_IOS_TESTS_CPP_CLAIMS_SUPPORT_H_
 #define TVM_IOS_TESTS_CPP_CLAIMS_SUPPORT_H_
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <chrono>
 #include <random>
@@ -145,6 +147,10 @@ inline int32_t RunTestUnits(void** arguments, int32_t begin, int32_t end, int32_
     program->RunUnit(unit);
   }
   return 0;
+}
+
+inline void ExpectEachOnce(const TestProgram& program) {
+  for (const auto& count : program.counts) EXPECT_EQ(count.load(), 1);
 }
 
 /*! \brief Fill a program with random parts, waits and barriers. */

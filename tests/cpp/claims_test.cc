@@ -26,10 +26,6 @@ void RunOn(Claims* claims, int32_t threads) {
   for (std::thread& other : others) other.join();
 }
 
-void ExpectEachOnce(const TestProgram& program) {
-  for (const auto& count : program.counts) EXPECT_EQ(count.load(), 1);
-}
-
 std::vector<uint32_t> Sequential(uint32_t seed, int32_t columns, int32_t levels) {
   std::mt19937 random(seed);
   TestProgram program(columns);

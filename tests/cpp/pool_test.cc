@@ -135,6 +135,34 @@ TEST(HelperPool, AnExceptionIsAFailure) {
   EXPECT_EQ(failures, 1);
 }
 
+TEST(HelperPool, ACancelledCallerEndsAfterItsLaunch) {
+  static std::atomic<bool> began;
+  began = false;
+  HelperPool pool(2);
+  TestProgram program(2);
+  for (int i = 0; i < 20; ++i) {
+    program.Add(0, 2, false, {});
+    program.Add(1, 2, false, {});
+  }
+  program.Finish([](void** arguments, int32_t begin, int32_t end, int32_t) -> int32_t {
+    began = true;
+    std::this_thread::sleep_for(milliseconds(1));  // where POSIX cancels threads
+    return RunTestUnits(arguments, begin, end, 0);
+  });
+  std::thread caller([&] {
+    void* arguments[] = {&program};
+    pool.Run(program.program(), arguments);
+    while (true) std::this_thread::sleep_for(milliseconds(1));
+  });
+  while (!began.load()) std::this_thread::yield();
+  ASSERT_EQ(pthread_cancel(caller.native_handle()), 0);
+  caller.join();
+  pool.WaitForGuests(program.program());
+  ExpectEachOnce(program);
+  HelperPool alone(1);
+  EXPECT_EQ(Fixture(3).Run(&pool), Fixture(3).Run(&alone));
+}
+
 TEST(HelperPool, HandlersOfFaultsRunOnHelpers) {
   // Emulators of instructions and reports of crashes depend on it.
   static std::atomic<int> faults{0};

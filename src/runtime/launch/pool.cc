@@ -43,6 +43,18 @@ int32_t NumAllowedCores(int64_t now) {
   return known;
 }
 
+/*! \brief Lets a thread that is cancelled meanwhile finish first: others wait for what it claimed. */
+class CancelledLater {
+ public:
+  CancelledLater() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~CancelledLater() { pthread_setcancelstate(before_, nullptr); }
+  CancelledLater(const CancelledLater&) = delete;
+  CancelledLater& operator=(const CancelledLater&) = delete;
+
+ private:
+  int before_;
+};
+
 }  // namespace
 
 /*! \brief The launch that a thread uses again and again. */
@@ -95,6 +107,7 @@ HelperPool& HelperPool::Get() {
 
 int32_t HelperPool::Run(const ClaimProgram* program, void** arguments) {
   thread_local LaunchOfThread of_thread;
+  const CancelledLater cancelled_later;
   Launch* launch = of_thread.Get(this);
   const int64_t begin = Now();
   const int32_t recent = of_thread.Count(&recent_callers_, begin);

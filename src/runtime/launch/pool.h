@@ -51,7 +51,11 @@ class HelperPool {
   void SetMaxThreads(int32_t threads) { max_threads_.store(threads); }
   int32_t max_threads() const { return max_threads_.load(std::memory_order_relaxed); }
 
-  /*! \brief Run a program; return 0, or what a function returned that failed. */
+  /*!
+   * \brief Run a program; return 0, or what a function returned that failed.
+   *
+   * A calling thread that is cancelled meanwhile ends after it.
+   */
   int32_t Run(const ClaimProgram* program, void** arguments);
 
   HelperCounts counts() const;

@@ -77,6 +77,12 @@ def test_busy_processes_compute_and_end() -> None:
     assert all(map(gone, pids))
 
 
+def test_a_bound_process_stays_on_its_core() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    with busy_processes(len(cores) + 1, bound=True) as pids:
+        assert [os.sched_getaffinity(pid) for pid in pids] == [{c} for c in [*cores, cores[0]]]
+
+
 def test_busy_processes_end_after_an_error() -> None:
     found: list[int] = []
 
@@ -265,13 +271,20 @@ def test_processor_time_is_compared_with_that_of_the_same_calls(record: Record) 
     assert table.cpu_growth("two_models", "OpenVINO") is None
 
 
+def test_medians_are_compared_with_the_quiet_ones(record: Record) -> None:
+    table = Table.of(record.cells)
+    assert table.slowdown("quiet") == 1
+    assert table.slowdown("two_models") == 2  # of the one network that has a figure
+    assert table.slowdown("busy1") is None
+
+
 def test_the_summary_names_the_worst_and_every_failure(record: Record) -> None:
     page = render(record)
     assert page.startswith("Abacus, 2 cores, 2 threads, batch 1, fp32, 2026-01-02. Ours without")
     (quiet,) = [line for line in page.splitlines() if line.startswith("| quiet  ")]
     cells = [c.strip() for c in quiet.strip("|").split("|")]
     expected = ["2", "0.50", "1.00", "mixer_b16_small 2.00", "1.41", "mlp 2.00", "1.41"]
-    assert cells == ["quiet", *expected, "1.00", "1.00", "1.00"]
+    assert cells == ["quiet", *expected, "1.00", "1.00", "1.00", "1.00"]
     assert "- openvino on mlp, two_models: its process ended with status -9" in page
 
 

@@ -7,14 +7,14 @@ function they would be held several times over while TVM loads them. All constan
 data, because LLVM takes minutes to compile hundreds of constants that are passed as arguments.
 
 The bytes bypass LLVM: they are written to a file that becomes object code, which is linked when the
-module is exported or first run. The file is removed when the process ends. They are a module of
-their own, so that the code that reads them is known again in another process.
+module is exported or first run. The file is removed when the process ends; a forked process has
+files of its own, which its parent does not remove. They are a module of their own, so that the code
+that reads them is known again in another process.
 """
 
 from __future__ import annotations
 
 import errno
-import functools
 import hashlib
 import os
 import shutil
@@ -32,7 +32,6 @@ from ..stage.stage import CpuStage
 from .elf import ObjectFormat
 from .memory import ALIGNMENT, aligned
 
-_writing = threading.Lock()
 _CODE = 4 << 20  # bytes of object code without constants, and of the linker's other output
 
 
@@ -87,7 +86,7 @@ class Constants:
             Any object code for the same target.
         """
         head, tail = ObjectFormat.of(code).around(self.symbol, self.num_bytes, ALIGNMENT)
-        with _writing:  # equal constants for another target are in the same file
+        with _files.lock:  # equal constants for another target are in the same file
             with self.path.open("r+b") as file:
                 file.write(head)
                 file.seek(ALIGNMENT + self.num_bytes)
@@ -108,31 +107,60 @@ def _digest(array: np.ndarray) -> bytes:
     return hashlib.sha256(_bytes(array)).digest()
 
 
+class _Files:
+    """The files of this process, in a folder that is made with the first and lives as long as it.
+
+    Attributes
+    ----------
+    lock : threading.Lock
+        To be held by whoever asks for the folder, and writes or reads a file in it.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._folder: TemporaryFolder | None = None
+
+    def folder(self) -> Path:
+        if self._folder is None:
+            self._folder = TemporaryFolder()
+        return self._folder.path
+
+
+_files = _Files()
+
+
+def _renew() -> None:
+    """Give a forked process a folder of its own, and a lock that no thread of its parent holds."""
+    global _files
+    _files = _Files()
+
+
+os.register_at_fork(after_in_child=_renew)
+
+
 def _write(arrays: Mapping[bytes, np.ndarray]) -> Path:
     """Write ``arrays``, by their digests, to a file, each at a multiple of the alignment.
 
-    Equal contents yield one file.
+    Equal contents yield one file, which is not replaced: another thread may be reading it.
     """
     name = hashlib.sha256(b"".join(arrays)).hexdigest()
-    folder = _directory().path
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file, naming(folder):
-        file.write(bytes(ALIGNMENT))
-        for array in arrays.values():
-            data = _bytes(array)
-            file.write(data)
-            file.write(bytes(aligned(data.nbytes) - data.nbytes))
-        file.flush()
-        _check_room(folder, file.tell())
-    return Path(file.name).rename(Path(file.name).with_name(name))
+    with _files.lock:
+        folder = _files.folder()
+        path = folder / name
+        if path.exists():
+            return path
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file, naming(folder):
+            file.write(bytes(ALIGNMENT))
+            for array in arrays.values():
+                data = _bytes(array)
+                file.write(data)
+                file.write(bytes(aligned(data.nbytes) - data.nbytes))
+            file.flush()
+            _check_room(folder, file.tell())
+        return Path(file.name).rename(path)
 
 
 def _check_room(folder: Path, num_bytes: int) -> None:
     """Raise OSError unless the file that is linked, which holds the constants again, fits, too."""
     if shutil.disk_usage(folder).free < num_bytes + _CODE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-@functools.cache
-def _directory() -> TemporaryFolder:
-    """Return the directory of the files, which lives as long as this process."""
-    return TemporaryFolder()

@@ -122,6 +122,10 @@ def compile(
 ) -> CompiledModel:
     """Schedule and compile a network for this machine.
 
+    Several threads may compile at once. They take turns where TVM or PyTorch has one state for all
+    threads: while a function is imported or built, and while PyTorch traces a program. Searches run
+    beside each other, and so do their measurements.
+
     Parameters
     ----------
     model : torch.nn.Module, torch.export.ExportedProgram, tvm.IRModule, path or str

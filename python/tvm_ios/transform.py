@@ -26,7 +26,7 @@ class InterOperatorSchedule:
     The input is a high-level module, as TVM's ONNX and PyTorch importers return it. Run TVM's own
     pipeline on the result. The pass times the schedule that it found against the sequential and the
     greedy one, as whole models. It applies the sequential one unless another one is proven to be
-    faster.
+    faster. Several threads may run it at once, and take turns where functions are built.
 
     Parameters
     ----------

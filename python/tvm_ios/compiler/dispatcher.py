@@ -14,6 +14,7 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ..relax_ir.building import building
 from ..relax_ir.expressions import static_shape
 
 
@@ -105,7 +106,8 @@ def _dispatcher(
         asked = relax.VarBinding(fits, _packed(test, parameters, _NUMBER))
         body = _sequence([asked, relax.VarBinding(relax.Var("result"), chosen)])
     builder = relax.BlockBuilder(mod)
-    with builder.function(name, parameters, {"global_symbol": name}, pure=False):
+    opened = builder.function(name, parameters, {"global_symbol": name}, pure=False)
+    with building(), opened:
         builder.emit_func_output(builder.normalize(body))
     return builder.finalize()[name]
 

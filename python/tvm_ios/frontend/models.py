@@ -24,6 +24,8 @@ def load_model(
 ) -> tvm.IRModule:
     """Load a network as a high-level Relax module whose weights are constants.
 
+    Several threads may load at once; one of them imports, and the others wait for it.
+
     Parameters
     ----------
     spec : str

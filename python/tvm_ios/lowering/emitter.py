@@ -15,6 +15,7 @@ from tvm import relax, tirx
 
 from ..graph.operators import Operator
 from ..ops.tensor import TensorSpec
+from ..relax_ir.building import building
 from ..schedule.synchronization import Synchronization
 from .implementation import Slot
 from .stages import S
@@ -247,7 +248,8 @@ def _emit_function(
     emitter.values.update(zip(original.params, parameters, strict=True))
     builder = emitter.builder
     pure = emitter.pure and bool(original.is_pure)
-    with builder.function("__scheduled__", parameters, pure=pure, private=True):
+    opened = builder.function("__scheduled__", parameters, pure=pure, private=True)
+    with building(), opened:
         emitter.begin()
         _emit_blocks(emitter, original, stages)
     attributes = dict(original.attrs or {})

@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from ..graph.operators import Operator
+from ..relax_ir.building import building
 from ..relax_ir.constants import constant_array
 from .no_rule import NoRule
 from .value import Value
@@ -92,7 +93,7 @@ def _fuse(
     renamed = [(tvm.ir.GlobalVar, lambda variable: own.get(variable, variable))]
     gv = builder.add_func(tvm_ffi.structural_map(isolated.function, renamed), "op")
     parameters = [relax.Var(p.name, p.ty) for p in isolated.function.params]
-    with builder.function("main", parameters):  # FuseTIR fuses what somebody calls
+    with building(), builder.function("main", parameters):  # FuseTIR fuses what somebody calls
         with builder.dataflow():
             result = builder.emit_output(relax.Call(gv, parameters))
         builder.emit_func_output(result)

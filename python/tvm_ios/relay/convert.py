@@ -12,6 +12,7 @@ from tvm import relax
 
 from ..frontend.bindings import Bindings
 from ..frontend.emitter import Emitter, constant, constant_array, dtype_of, shape_of
+from ..relax_ir.building import building
 from ..support.errors import RelayError
 from .ast import (
     Call,
@@ -90,7 +91,7 @@ def _build(
     """Build the module that applies ``main`` to variables and constants."""
     builder = relax.BlockBuilder()
     variables = [value for value in arguments.values() if isinstance(value, relax.Var)]
-    with builder.function("main", variables):
+    with building(), builder.function("main", variables):
         try:
             with builder.dataflow():
                 bindings = Bindings(builder, budget)

@@ -17,6 +17,7 @@ import tvm
 from tvm import relax
 
 from ..ops.recurrence import Recurrence, recurrence
+from ..relax_ir.building import building
 from ..rewrite.recurrence import unrolled
 
 op = relax.op
@@ -121,7 +122,7 @@ def module_of(
     """
     block = relax.BlockBuilder()
     inputs = [relax.Var(f"x{i}", relax.TensorType(shape, dtype)) for i, shape in enumerate(shapes)]
-    with block.function("main", inputs):
+    with building(), block.function("main", inputs):
         with block.dataflow():
             result = block.emit_output(body(Builder(block, dtype, rounded), *inputs))
         block.emit_func_output(result)

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..relax_ir.building import building
 from .builder import Builder, Elementwise
 from .network import Input, Network
 from .values import Value, Window
@@ -47,7 +48,7 @@ def to_relax(network: Network, inputs: Sequence[Input], seed: int) -> tvm.IRModu
     block_builder = relax.BlockBuilder()
     parameters = [relax.Var(i.name, relax.TensorType(i.shape, i.dtype)) for i in inputs]
     values = [Value(p, i.shape) for p, i in zip(parameters, inputs, strict=True)]
-    with block_builder.function("main", parameters):
+    with building(), block_builder.function("main", parameters):
         with block_builder.dataflow():
             result = network.describe(RelaxBuilder(block_builder, seed), *values)
             output = block_builder.emit_output(result.handle)

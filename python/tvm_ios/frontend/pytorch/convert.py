@@ -10,6 +10,7 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
+from ...relax_ir.building import building
 from ...support.errors import ModelError
 from ..naming_builder import NamingBuilder
 from .folding import constants
@@ -24,13 +25,14 @@ Convert = Callable[..., relax.Expr]
 def convert(program: torch.export.ExportedProgram) -> tvm.IRModule:
     """Convert a program of core operators, with its weights as constants."""
     importer = _Importer(constants(program))
-    return importer.from_exported_program(
-        program,
-        keep_params_as_input=False,
-        unwrap_unit_return_tuple=False,
-        no_bind_return_tuple=False,
-        custom_convert_map=OPERATORS,
-    )
+    with building():
+        return importer.from_exported_program(
+            program,
+            keep_params_as_input=False,
+            unwrap_unit_return_tuple=False,
+            no_bind_return_tuple=False,
+            custom_convert_map=OPERATORS,
+        )
 
 
 def check_operators(program: torch.export.ExportedProgram) -> None:

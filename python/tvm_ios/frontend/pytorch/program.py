@@ -17,6 +17,7 @@ from ..shapes import Shapes
 from .exported_file import check_exported
 from .quantization import register_operators
 from .shapes import export_at
+from .tracing import tracing
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +49,7 @@ def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor])
 
     _check_inference(module)
     try:
-        with torch.no_grad(), captured():
+        with tracing(), torch.no_grad(), captured():
             exported = torch.export.export(module, tuple(example_inputs))
     except Exception as error:  # tracing raises various types
         raise ModelError(
@@ -91,9 +92,10 @@ def from_exported(
     from .decompose import decomposed
 
     if program.range_constraints or shapes or batch is not None:
-        program = export_at(program, shapes or {}, batch)
+        with tracing():
+            program = export_at(program, shapes or {}, batch)
     try:
-        with captured(), closing_builders():
+        with tracing(), captured(), closing_builders():
             program = decomposed(program)
             check_operators(program)
             _check_pure(program)
@@ -157,7 +159,7 @@ def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgra
     except ImportError as error:
         raise ModelError(_EXTRA) from error
     try:
-        with captured():
+        with tracing(), captured():
             if not trust:
                 check_exported(path)
             register_operators()

@@ -11,6 +11,7 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ....lowering.replacements.windows import Windows
+from ....relax_ir.building import building
 
 Emit = Callable[[relax.Expr], relax.Var]
 
@@ -49,7 +50,7 @@ def rebuilt(op: Operator, body: Callable[[Emit], None]) -> Operator:
         return variable
 
     # Its inputs stay unset: only its bindings are read.
-    with builder.function("rebuilt", []):
+    with building(), builder.function("rebuilt", []):
         with builder.dataflow():
             body(emit)
             builder.emit_output(bindings[-1].var)

@@ -29,7 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "new samples replace earlier ones",
-        "python/tvm_ios/database/store.py",
+        "python/tvm_ios/database/row.py",
         "samples.setdefault(partitioning, []).extend(times)",
         "samples[partitioning] = list(times)",
         ("database/test_file.py::test_samples_add_up",),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeGuard
 
@@ -69,6 +69,26 @@ def plausible(samples: Mapping[str, Iterable[float]]) -> Samples:
         for partitioning, times in given.items()
     }
     return {name: times for name, times in kept.items() if times or not given[name]}
+
+
+def joined(known: Mapping[str, Sequence[float]], new: Mapping[str, Sequence[float]]) -> Samples:
+    """Return the samples of both; a work partitioning that failed in either has none.
+
+    What crashes or computes something wrong once in a while is no less wrong.
+    """
+    samples = {partitioning: list(times) for partitioning, times in known.items()}
+    for partitioning, times in new.items():
+        earlier = samples.get(partitioning, times)
+        if times and earlier:
+            samples.setdefault(partitioning, []).extend(times)
+        else:
+            samples[partitioning] = []
+    return samples
+
+
+def succeeded(samples: Mapping[str, Sequence[float]]) -> Samples:
+    """Return the samples of the work partitionings that did not fail."""
+    return {partitioning: list(times) for partitioning, times in samples.items() if times}
 
 
 def read_samples(text: str) -> Samples:

@@ -17,7 +17,7 @@ from pathlib import Path
 from ..support.errors import DatabaseError
 from .file import connect
 from .identity import DeviceIdentity
-from .row import Features, Row, Samples, plausible, read_features, read_samples, read_time
+from .row import Features, Row, joined, plausible, read_features, read_samples, read_time
 
 _logger = logging.getLogger(__name__)
 
@@ -80,6 +80,8 @@ class MeasurementDatabase:
         refined: bool = False,
     ) -> None:
         """Add samples to those of a stage; impossible ones are dropped.
+
+        A work partitioning without samples has failed, which no later samples undo.
 
         Parameters
         ----------
@@ -261,8 +263,6 @@ def _joined(known: Row | None, new: Row) -> Row:
     """Return the new row with the samples of both."""
     if known is None:
         return new
-    samples: Samples = {partitioning: list(times) for partitioning, times in known.samples.items()}
-    for partitioning, times in new.samples.items():
-        samples.setdefault(partitioning, []).extend(times)
+    samples = joined(known.samples, new.samples)
     refined = known.refined or new.refined
     return Row(new.device, new.key, new.stage, samples, refined, new.measured)

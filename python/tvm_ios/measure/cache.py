@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ..database import DeviceIdentity, MeasurementDatabase, Row
 from ..database.digest import digest
+from ..database.row import joined, succeeded
 from ..lowering.kernel import Kernel
 from ..lowering.stages import Stage
 from ..support.errors import DatabaseError
@@ -97,8 +98,7 @@ class MeasurementCache:
 
     def samples(self, key: Hashable) -> Mapping[str, Sequence[float]]:
         """Return seconds by work partitioning; empty if the workload was never measured."""
-        known = self._known[key].samples if key in self._known else {}
-        return {partitioning: times for partitioning, times in known.items() if times}
+        return succeeded(self._known[key].samples) if key in self._known else {}
 
     def failed(self, key: Hashable) -> frozenset[str]:
         """Return the work partitionings that crashed, hung or computed something wrong."""
@@ -116,7 +116,7 @@ class MeasurementCache:
         *,
         refined: bool = False,
     ) -> None:
-        """Store new samples at once.
+        """Store new samples at once; those of a work partitioning that failed are not taken.
 
         Parameters
         ----------
@@ -128,8 +128,7 @@ class MeasurementCache:
             Whether the workload has now been measured as often as the stages of a schedule.
         """
         known = self._known.setdefault(workload.key, _Record({}, False))
-        for partitioning, times in samples.items():
-            known.samples.setdefault(partitioning, []).extend(times)
+        known.samples = joined(known.samples, samples)
         known.refined |= refined
         self._attempt(
             lambda database, device: database.add(
@@ -140,14 +139,9 @@ class MeasurementCache:
     def fail(self, workload: WorkloadKey, partitioning: str) -> None:
         """Store that a workload crashed, hung or computed something wrong.
 
-        Samples that it gave before are forgotten, but stay in the database.
+        Samples that it gave before are forgotten, and later ones are not taken.
         """
-        self._known.setdefault(workload.key, _Record({}, False)).samples[partitioning] = []
-        self._attempt(
-            lambda database, device: database.add(
-                device, self.digest(workload), workload.words, {partitioning: []}
-            )
-        )
+        self.add(workload, {partitioning: []})
 
     def describe(self, features: Mapping[WorkloadKey, Sequence[float]]) -> None:
         """Store the features of measured stages."""

@@ -47,6 +47,15 @@ def test_samples_add_up(path: Path) -> None:
     assert (row.key, row.stage, row.device) == (key("a"), "conv", HERE)
 
 
+def test_a_failure_outlasts_successes(path: Path) -> None:
+    for tiles in ([3e-4], [], [1e-4]):
+        with closing(MeasurementDatabase(path)) as database:
+            database.add(HERE, key("a"), "conv", {"tiles": tiles, "bands": [2e-4]})
+    with closing(MeasurementDatabase(path)) as database:
+        (row,) = database.rows()
+    assert row.samples == {"tiles": [], "bands": [2e-4] * 3}
+
+
 def test_what_is_no_latency_is_never_stored(path: Path) -> None:
     bad = [math.nan, 0.0, -1.0, math.inf, -math.inf]
     with closing(MeasurementDatabase(path)) as database:

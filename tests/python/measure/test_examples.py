@@ -58,6 +58,16 @@ def test_other_networks_threads_and_cpus_are_examples(database: MeasurementDatab
     assert others.features.tolist() == [[float(i) for i in range(len(FEATURES))]] * 3
 
 
+def test_what_failed_is_no_example(database: MeasurementDatabase) -> None:
+    for name in ("partly", "wholly"):
+        store(database, HERE, name, 1e-3)
+    database.add(HERE, key("partly"), "partly", {"bands": []})
+    database.add(HERE, key("wholly"), "wholly", {"tiles": []})
+    others = Examples(MeasurementCache(database, HERE), network=2).others()
+    assert np.exp(others.log_ratio) == pytest.approx([0.5])
+    assert np.isfinite(others.error).all()
+
+
 def test_earlier_stages_of_this_network_are_its_own(database: MeasurementDatabase) -> None:
     store(database, HERE, "earlier", 1e-3, network=7)
     store(database, FOUR_THREADS, "earlier", 1e-3, network=7)

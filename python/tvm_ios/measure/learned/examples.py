@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...database import Row
+from ...database.row import succeeded
 from ...graph.dag import Candidate
 from ..cache import MeasurementCache, WorkloadKey
 from ..cost import MeasuredCost, Observation
@@ -115,9 +116,9 @@ class Examples:
 
 
 def _is_current(row: Row) -> bool:
-    """Return whether the row's features are those that this code computes."""
+    """Return whether the row has samples, and the features that this code computes."""
     found = row.features
-    if found is None or len(found) != _HEAD + len(FEATURES):
+    if not succeeded(row.samples) or found is None or len(found) != _HEAD + len(FEATURES):
         return False
     return found[0] == feature_layout() and found[2] > 0
 
@@ -129,10 +130,11 @@ def _was_sampled(row: Row) -> bool:
 def _from_rows(rows: Sequence[Row]) -> TrainingSet:
     described = np.array([row.features for row in rows], "float64")
     described = described.reshape(-1, _HEAD + len(FEATURES))
-    seconds = np.array([fastest(row.samples)[0] for row in rows], "float64")
+    samples = [succeeded(row.samples) for row in rows]
+    seconds = np.array([fastest(its)[0] for its in samples], "float64")
     return TrainingSet(
         described[:, _HEAD:].astype("float32"),
         np.log(seconds) - np.log(described[:, 2]),
-        np.array([relative_error(row.samples) for row in rows], "float64"),
+        np.array([relative_error(its) for its in samples], "float64"),
         described[:, 3] > 0,
     )

@@ -207,8 +207,10 @@ def _prune(args: argparse.Namespace) -> None:
 
     days = args.older_than
     before = 0.0 if days is None else time.time() - days * 86400.0
-    with closing(existing(args.database)) as database:
-        deleted, path = database.delete(unwanted, before), database.path
+    with closing(existing(args.database)) as database:  # which raises if there is none
+        path = database.path
+    with closing(MeasurementDatabase(path)) as database:
+        deleted = database.delete(unwanted, before)
     _report(args, {"deleted": deleted}, f"{path}: {deleted} stages deleted")
 
 

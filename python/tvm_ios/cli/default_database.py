@@ -89,5 +89,5 @@ def _usual() -> Path | None:
 
 
 def existing(named: str | None) -> MeasurementDatabase:
-    """Return the database to look into: the one that was named, or the default one."""
+    """Return the database to read: the one that was named, or the default one."""
     return MeasurementDatabase(default_path() if named is None else named, create=False)

@@ -61,7 +61,7 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
     path : Path
         The file.
     create : bool
-        Whether to create the file if it does not exist.
+        Whether to create the file if it does not exist. Without it, the connection writes nothing.
 
     Raises
     ------
@@ -69,12 +69,15 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
         If the file is not a measurement database, is damaged or has another version, in which case
         it is left unchanged; or if it cannot be opened or created.
     """
-    if _is_new(path, create):
+    is_new = _is_new(path, create)
+    if is_new and create:
         _create(path)
     else:
         _check_content(path)
     try:
-        connection = _open(path, "rw")
+        if not create:
+            return _open(path, _reading(path))
+        connection = _open(path, "mode=rw")
         try:
             _switch_journal(connection, path)
         except sqlite3.Error:
@@ -89,9 +92,10 @@ def _is_new(path: Path, create: bool) -> bool:
     """Return whether the database must still be created, or its creation completed."""
     if path.is_dir():
         raise DatabaseError(f"{path} is a directory; name a file for the database.")
+    missing = f"There is no database {path}; use --database to create one."
     if not path.exists():
         if not create:
-            raise DatabaseError(f"There is no database {path}; use --database to create one.")
+            raise DatabaseError(missing)
         if not path.parent.is_dir():
             raise DatabaseError(f"There is no directory {path.parent} for the database; create it.")
         return True
@@ -102,6 +106,8 @@ def _is_new(path: Path, create: bool) -> bool:
             header = file.read(_HEADER_BYTES)
     except OSError as error:
         raise DatabaseError(f"The database {path} cannot be read: {error.strerror}.") from error
+    if not header and not create:
+        raise DatabaseError(missing)
     if not header:
         return True  # another process is creating it, or was killed while it did
     _check_header(path, header)
@@ -123,14 +129,11 @@ def _check_header(path: Path, header: bytes) -> None:
 def _check_content(path: Path) -> None:
     """Raise DatabaseError if the file is damaged, without writing to it.
 
-    If a write-ahead log is missing, SQLite must open the file as immutable, or it would create a
-    log. Another process may start to write meanwhile, so a damaged file is checked again.
+    Another process may start to write meanwhile, so a damaged file is checked again.
     """
     for attempt in range(_ATTEMPTS):
-        missing = _is_logged(path) and not os.path.exists(f"{path}-wal")
-        mode = "immutable=1" if missing else "mode=ro"
         try:
-            problem = _problem(path, mode)
+            problem = _problem(path)
         except sqlite3.OperationalError as error:
             problem = f"cannot be read: {error}"
         except sqlite3.DatabaseError:
@@ -142,6 +145,15 @@ def _check_content(path: Path) -> None:
     raise DatabaseError(f"The database {path} {problem}.")
 
 
+def _reading(path: Path) -> str:
+    """Return the parameter by which SQLite reads a file and writes nothing.
+
+    Where a write-ahead log is missing, SQLite would create one, unless the file is immutable.
+    """
+    missing = _is_logged(path) and not os.path.exists(f"{path}-wal")
+    return "immutable=1" if missing else "mode=ro"
+
+
 def _is_logged(path: Path) -> bool:
     """Return whether the file uses a write-ahead log."""
     try:
@@ -151,9 +163,8 @@ def _is_logged(path: Path) -> bool:
         raise DatabaseError(f"The database {path} cannot be read: {error.strerror}.") from error
 
 
-def _problem(path: Path, mode: str) -> str | None:
-    uri = f"{path.resolve().as_uri()}?{mode}"
-    with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as connection:
+def _problem(path: Path) -> str | None:
+    with closing(_open(path, _reading(path))) as connection:
         (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if result != "ok":
             return "is damaged; delete it or name another file"
@@ -164,7 +175,7 @@ def _problem(path: Path, mode: str) -> str | None:
 def _create(path: Path) -> None:
     """Create the tables unless another process has created them meanwhile."""
     try:
-        with closing(_open(path, "rwc")) as connection:
+        with closing(_open(path, "mode=rwc")) as connection:
             connection.execute("BEGIN IMMEDIATE")
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 for statement in _SCHEMA.values():
@@ -179,10 +190,10 @@ def _create(path: Path) -> None:
         raise DatabaseError(f"The database {path} cannot be created: {error}.") from error
 
 
-def _open(path: Path, mode: str) -> sqlite3.Connection:
+def _open(path: Path, parameter: str) -> sqlite3.Connection:
     """Open a connection without Python's implicit transactions, for one thread at a time."""
     return sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode={mode}",
+        f"{path.resolve().as_uri()}?{parameter}",
         uri=True,
         timeout=BUSY_SECONDS,
         isolation_level=None,

@@ -39,7 +39,8 @@ class MeasurementDatabase:
     path : path
         The file.
     create : bool
-        Whether to create the file if it does not exist.
+        Whether to create the file if it does not exist. Without it, the file is only read: what
+        adds or deletes raises DatabaseError.
 
     Raises
     ------

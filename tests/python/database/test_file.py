@@ -226,6 +226,49 @@ def test_missing(path: Path) -> None:
     assert os.listdir(path.parent) == []
 
 
+def _closed(path: Path) -> None:
+    _filled(path, 3)
+
+
+def _without_a_log(path: Path) -> None:
+    """As on a file system that other machines write to."""
+    _filled(path, 3)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
+def _with_a_left_log(path: Path) -> None:
+    """Its last user was killed."""
+    open_one = path.with_name("open.sqlite3")
+    with closing(MeasurementDatabase(open_one)) as database:
+        for i in range(3):
+            database.add(HERE, key(i), "conv", {"tiles": [1.0]})
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{open_one}{suffix}", f"{path}{suffix}")
+    open_one.unlink()
+
+
+@pytest.mark.parametrize("write", [_closed, _without_a_log, _with_a_left_log])
+def test_what_is_looked_into_stays_as_it_is(path: Path, write: Callable[[Path], None]) -> None:
+    write(path)
+    before, changed = _contents(path), path.stat().st_mtime_ns
+    with closing(MeasurementDatabase(path, create=False)) as database:
+        assert len(list(database.rows())) == 3
+        with pytest.raises(DatabaseError, match="cannot be used"):
+            database.add(HERE, key("new"), "conv", {"tiles": [1.0]})
+    for command in ("info", "export"):
+        assert main(["db", command, str(path)]) == 0
+    assert _contents(path) == before
+    assert path.stat().st_mtime_ns == changed
+
+
+def test_an_empty_file_is_no_database_to_look_into(path: Path) -> None:
+    path.touch()
+    with pytest.raises(DatabaseError, match="There is no database"):
+        MeasurementDatabase(path, create=False)
+    assert _contents(path) == {path.name: b""}
+
+
 def test_lines_hold_all_of_a_row(path: Path, tmp_path: Path) -> None:
     with closing(MeasurementDatabase(_filled(path, 3))) as database:
         database.add(ELSEWHERE, key("a"), "conv → max | conv", {"groups": [1e-5]}, refined=True)

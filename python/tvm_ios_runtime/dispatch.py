@@ -195,6 +195,9 @@ class Dispatcher:
         if self._batch is None:
             return Plan((Part(group[0], 0, 0),), sizes)
         rows, by_signature = sizes[self._batch], self.axes.axes[self._batch].sizes
+        group = [signature for signature in group if by_signature[signature]]
+        if not group:  # a function of no rows computes none
+            return None
         costs = [(by_signature[s], self._cost(s)) for s in group]
         parts, begin = [], 0
         for number in cover(rows, costs):
@@ -213,7 +216,7 @@ class Dispatcher:
             return known[signature]
         sizes = zip(*(axis.sizes for axis in self.axes.axes), strict=True)
         elements = [float(math.prod(own)) for own in sizes]
-        return elements[signature] + _CALL * min(elements)
+        return elements[signature] + _CALL * min(filter(None, elements))
 
     def _input(self, plan: Plan, part: Part, number: int, array: np.ndarray) -> np.ndarray:
         """Return the rows of an input, padded with zeros to the shape that the function takes."""
@@ -256,7 +259,7 @@ def cover(rows: int, costs: Sequence[tuple[int, float]]) -> list[int]:
     ----------
     rows : int
     costs : sequence of (int, float)
-        Sizes and their costs.
+        Sizes, of which one is above 0, and their costs.
 
     Returns
     -------
@@ -265,15 +268,13 @@ def cover(rows: int, costs: Sequence[tuple[int, float]]) -> list[int]:
     """
     # In a cheapest cover other sizes than the one with the least cost a row occur, together, less
     # often than that one has rows: as many of them have a subset whose rows are a multiple of it.
-    cheapest = min(range(len(costs)), key=lambda i: costs[i][1] / costs[i][0])
-    step = costs[cheapest][0]
+    covering = [(i, size, cost) for i, (size, cost) in enumerate(costs) if size > 0]
+    cheapest, step, _ = min(covering, key=lambda entry: entry[2] / entry[1])
     repeated = max(0, rows - step * max(size for size, _ in costs)) // step
     rest = rows - repeated * step
     best: list[tuple[float, int]] = [(0.0, -1)]
     for count in range(1, rest + 1):
-        best.append(
-            min((best[max(0, count - size)][0] + cost, i) for i, (size, cost) in enumerate(costs))
-        )
+        best.append(min((best[max(0, count - size)][0] + cost, i) for i, size, cost in covering))
     chosen = [cheapest] * repeated
     while rest > 0:
         chosen.append(best[rest][1])

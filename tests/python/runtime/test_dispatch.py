@@ -14,7 +14,7 @@ from tvm_ios_runtime import TensorInfo
 from tvm_ios_runtime.dispatch import Dispatcher, Part, cover
 from tvm_ios_runtime.signatures import Axes, Signature
 
-_COSTS = st.dictionaries(st.integers(1, 9), st.integers(1, 60), min_size=1, max_size=4)
+_COSTS = st.dictionaries(st.integers(0, 9), st.integers(1, 60), min_size=1, max_size=4).filter(any)
 
 
 @functools.cache
@@ -22,9 +22,10 @@ def _cheapest(rows: int, costs: frozenset[tuple[int, int]]) -> int:
     """The least cost of a cover, by exhaustion."""
     if rows <= 0:
         return 0
-    return min(cost + _cheapest(rows - size, costs) for size, cost in costs)
+    return min(cost + _cheapest(rows - size, costs) for size, cost in costs if size)
 
 
+@example(3, {0: 1, 2: 5})  # no rows cover none, however little that costs
 @example(9, {4: 4, 5: 6})  # the size that costs least a row is worse as often as it goes
 @given(st.integers(1, 200), _COSTS)
 def test_a_cover_costs_least(rows: int, costs: dict[int, int]) -> None:
@@ -80,6 +81,18 @@ def test_parts_take_the_least_measured_time() -> None:
     assert dispatcher().plan(arrays(3, 8)).parts == (Part(1, 0, 3),)  # 2.5 s; by ones 3 s
     assert dispatcher().plan(arrays(2, 5)).parts == (Part(0, 0, 1), Part(0, 1, 2))
     assert dispatcher().plan(arrays(2, 9)).parts == (Part(2, 0, 1), Part(2, 1, 2))
+
+
+def test_a_function_of_no_rows_computes_none_but_its_own() -> None:
+    signatures = [signature(0, 8), signature(4, 8), signature(4, 32), signature(0, 64)]
+    served = Dispatcher(signatures, Axes.of(signatures), True, frozenset({1}))
+    assert served.exact(arrays(0, 8)) == 0
+    assert served.plan(arrays(6, 8)).parts == (Part(1, 0, 4), Part(1, 4, 6))
+    with pytest.raises(ValueError, match="The model takes"):
+        served.plan(arrays(6, 40))
+    single = [signature(0, 8), signature(1, 8), signature(4, 8)]
+    served = Dispatcher(single, Axes.of(single), True, frozenset())
+    assert served.plan(arrays(4, 8)).parts == (Part(2, 0, 4),)
 
 
 def test_each_part_gets_its_rows_and_zeros() -> None:

@@ -3,16 +3,21 @@
 
 The workers of a model wait for each other without sleeping. If two models ran on the same cores,
 each would wait for workers that the system has suspended.
+
+An interrupt may come between any two steps, also of what gives cores back. So there is no count of
+free cores that could become wrong: it is computed from the requests that have been granted, and
+what was interrupted is done again from the beginning.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
 
 from tvm_ios_env.machine import default_threads
+
+T = TypeVar("T")
 
 
 class Cores:
@@ -27,55 +32,59 @@ class Cores:
     """
 
     def __init__(self, total: int) -> None:
-        self._total = self._free = total
+        self._total = total
         self._lock = threading.Lock()
-        self._waiting: deque[_Request] = deque()
+        self._requests: list[_Request] = []  # those that wait, and those that were granted
 
-    @contextmanager
-    def acquire(self, wanted: int) -> Iterator[None]:
-        """Acquire ``wanted`` cores, or all if there are fewer, and release them after the block.
+    def run(self, wanted: int, work: Callable[[], T]) -> T:
+        """Return ``work()``, which has ``wanted`` cores meanwhile, or all if there are fewer.
 
-        The call waits until they are free.
+        The call waits until they are free. They are free again afterwards, also if an interrupt
+        comes while they are waited for, used or given back.
         """
-        count = min(wanted, self._total)
-        self._wait(count)
+        request = _Request(min(wanted, self._total))
         try:
-            yield
-        finally:
-            self._release(count)
-
-    def _wait(self, count: int) -> None:
-        request = _Request(count)
-        with self._lock:
-            self._waiting.append(request)
-            self._grant()
-        try:
-            request.granted.wait()
-        except BaseException:  # an interrupt
-            with self._lock:
-                if not request.granted.is_set():
-                    self._waiting.remove(request)
-                    count = 0
-            self._release(count)
+            try:
+                self._wait(request)
+                return work()
+            finally:
+                self._release(request)
+        except BaseException:
+            self._release(request)  # the interrupt may have come in the midst of it
             raise
 
-    def _release(self, count: int) -> None:
+    def _wait(self, request: _Request) -> None:
         with self._lock:
-            self._free += count
+            self._requests.append(request)
+            self._grant()
+        request.gate.acquire()
+
+    def _release(self, request: _Request) -> None:
+        """Take a request back, at whatever step of it; do nothing if that was done."""
+        with self._lock:
+            if request in self._requests:
+                self._requests.remove(request)
             self._grant()
 
     def _grant(self) -> None:
-        while self._waiting and self._waiting[0].count <= self._free:
-            request = self._waiting.popleft()
-            self._free -= request.count
-            request.granted.set()
+        free = self._total - sum(r.count for r in self._requests if r.granted)
+        for request in self._requests:
+            if not request.granted:
+                if request.count > free:
+                    break
+                request.granted = True
+                free -= request.count
+            if request.gate.locked():  # also one that was granted when an interrupt came
+                request.gate.release()
 
 
 class _Request:
-    """A request for a number of cores."""
+    """A request for a number of cores; the gate is open once it is granted."""
 
     def __init__(self, count: int) -> None:
-        self.count, self.granted = count, threading.Event()
+        self.count, self.granted = count, False
+        self.gate = threading.Lock()
+        self.gate.acquire()
 
 
 CORES = Cores(default_threads())

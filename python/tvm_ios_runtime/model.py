@@ -283,8 +283,7 @@ class Model:
         if not hasattr(self._threads, "runner"):
             self._threads.runner = Runner(self._workers)
         runner: Runner = self._threads.runner
-        with CORES.acquire(self._workers):
-            return runner(run)
+        return CORES.run(self._workers, lambda: runner(run))
 
     def _on_host(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """Return inputs as arrays, none of which may lie on a GPU."""

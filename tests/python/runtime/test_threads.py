@@ -6,9 +6,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +14,6 @@ import pytest
 import tvm_ios
 import tvm_ios_runtime
 from support.database import branches
-from tvm_ios_runtime.cores import Cores
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 # Each case takes a process. That of the first core, which nobody has to choose, is a slow test.
@@ -157,65 +153,3 @@ def test_many_more_workers_than_cores(tmp_path: Path) -> None:
     for _ in range(5):
         image = random.standard_normal(one.inputs[0].shape).astype("float32")
         np.testing.assert_allclose(many(image)[0], one(image)[0], rtol=1e-4, atol=1e-5)
-
-
-class _Usage:
-    """What work took of some cores, at most at a time."""
-
-    def __init__(self, cores: Cores) -> None:
-        self.cores, self.lock = cores, threading.Lock()
-        self.now = self.most = 0
-
-    def work(self, count: int) -> None:
-        with self.cores.acquire(count):
-            with self.lock:
-                self.now += min(count, 4)
-                self.most = max(self.most, self.now)
-            time.sleep(0.001)
-            with self.lock:
-                self.now -= min(count, 4)
-
-
-def test_cores_are_acquired_once() -> None:
-    usage = _Usage(Cores(4))
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(usage.work, [1, 2, 3, 4, 9] * 20))
-    assert usage.most == 4
-    assert usage.now == 0
-
-
-def test_who_needs_many_cores_is_not_passed_over() -> None:
-    cores, order = Cores(2), []
-
-    def take(name: str, count: int) -> None:
-        with cores.acquire(count):
-            order.append(name)
-
-    with cores.acquire(1):
-        threads = [threading.Thread(target=take, args=a) for a in (("all", 2), ("one", 1))]
-        for thread in threads:
-            thread.start()
-            time.sleep(0.05)  # the first has asked before the second
-        assert order == []
-    for thread in threads:
-        thread.join()
-    assert order == ["all", "one"]
-
-
-def test_an_interrupt_releases_what_was_waited_for() -> None:
-    code = """
-import signal, threading
-from tvm_ios_runtime.cores import Cores
-cores, main = Cores(2), threading.get_ident()
-with cores.acquire(1):
-    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
-    try:
-        with cores.acquire(2):
-            print("not to be had")
-    except KeyboardInterrupt:
-        pass
-with cores.acquire(2):
-    print("all are free")
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "all are free\n", done.stderr

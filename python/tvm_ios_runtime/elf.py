@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A check that a shared library is complete: the loader does not check, and would crash."""
+"""What the file of a shared library says of it.
+
+The loader does not check that a library is complete, and would crash.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from pathlib import Path
 
 _HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")  # of 64 bits, little-endian
 _SEGMENT = struct.Struct("<IIQQQQQQ")
-_LOADED = 1
+_NOTE = struct.Struct("<III4s")  # the lengths of the name and of the content, the kind, the name
+_LOADED, _NOTES = 1, 4  # kinds of segments
+_BUILD_ID = (len(b"GNU\0"), 3, b"GNU\0")  # of a note: the length of the name, the kind, the name
 
 
 def is_cut_off(path: str | os.PathLike[str]) -> bool:
@@ -38,3 +43,25 @@ def is_cut_off(path: str | os.PathLike[str]) -> bool:
         if kind == _LOADED and offset + length > size:
             return True
     return False
+
+
+def build_id(path: str | os.PathLike[str]) -> str | None:
+    """Return the digest of a library that its linker wrote into it; None if there is none.
+
+    It is looked for where linkers put it: at the beginning of a segment of notes.
+    """
+    with open(path, "rb") as file:
+        header = file.read(_HEADER.size)
+        if header[:6] != b"\x7fELF\2\1" or len(header) < _HEADER.size:
+            return None
+        fields = _HEADER.unpack(header)
+        file.seek(fields[7])
+        table = file.read(_SEGMENT.size * fields[12])
+        for kind, _, offset, *_ in _SEGMENT.iter_unpack(table):
+            file.seek(offset)
+            note = file.read(_NOTE.size) if kind == _NOTES else b""
+            if len(note) == _NOTE.size:
+                name_length, length, number, name = _NOTE.unpack(note)
+                if (name_length, number, name) == _BUILD_ID:
+                    return file.read(length).hex()
+    return None

@@ -21,6 +21,7 @@ from tvm.tirx.script import builder as T
 from ....database.code_digest import code_digest
 from ....database.digest import digest
 from ....lowering.parallel import compiled
+from ....support.builds import builds_of
 from ....support.folders import TemporaryFolder
 from ....support.object_store import ObjectStore
 from ..kernels.footprint import Accessed
@@ -29,6 +30,9 @@ from . import pipeline
 from .accessed import accessed_tensors
 from .c_functions import pointer_function
 from .pipeline import PIPELINE, SYMBOL
+
+_LIBRARIES = ("libtvm_compiler.so", "libtvm.so", "libLLVM")
+"""How the names of the libraries begin that compile; LLVM may be a part of TVM's."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,8 @@ def kernel_object(
 ) -> KernelObject:
     """Return one phase of a kernel under a symbol that no other function has.
 
-    Its code need not be built to know its object code: the kernel's key, and the package's own code
-    that builds it, say what it is.
+    Its code need not be built to know its object code: the kernel's key and name, and the package's
+    own code that builds it, say what it is.
 
     Parameters
     ----------
@@ -79,7 +83,8 @@ def kernel_object(
     store : ObjectStore
         What is known of kernels.
     """
-    identity = [digest(kernel.key), str(phase), str(target), _compiler(), code_digest()]
+    what = [kernel.name, str(target), _compiler()]  # the name is in the symbol
+    identity = [digest(kernel.key), str(phase), *what, code_digest()]
     name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
     build = functools.cache(functools.partial(pointer_function, kernel, phase, kernel.name))
     kept = store.get(name)
@@ -87,7 +92,7 @@ def kernel_object(
         key, read, written = json.loads(kept)
         accessed, unknown = Accessed(frozenset(read), frozenset(written)), ""
     else:
-        text = json.dumps([tvm.ir.save_json(build()), str(target), _compiler()])
+        text = json.dumps([tvm.ir.save_json(build()), *what])
         key, unknown = hashlib.sha256(text.encode()).hexdigest(), name
         accessed = accessed_tensors(build())
     return KernelObject(f"tvm_ios_{kernel.name}_{key[:16]}", key, accessed, build, unknown)
@@ -95,10 +100,14 @@ def kernel_object(
 
 @functools.cache
 def _compiler() -> str:
-    """Describe what makes object code of functions."""
+    """Describe what makes object code of functions.
+
+    TVM's version does not tell builds of its development apart.
+    """
     version = tvm.target.codegen.llvm_version_major(allow_none=True)
     passes = hashlib.sha256(inspect.getsource(pipeline).encode()).hexdigest()
-    return f"tvm {tvm.__version__}, LLVM {version}, {passes}"
+    builds = ", ".join(builds_of(_LIBRARIES))
+    return f"tvm {tvm.__version__}, LLVM {version}, {builds}, {passes}"
 
 
 def static_libraries(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,27 @@ def test_a_kernel_that_was_compiled_is_known(
     assert first.accessed.read == {0, 1, 2}
     assert first.accessed.written == {3}
     assert not again.unknown
+
+
+def test_the_object_has_the_symbol(tmp_path: Path) -> None:
+    """Also where an equal kernel had another name when it was compiled."""
+    store, named = ObjectStore(tmp_path), replace(kernel(), name="another_name")
+    assert named.key == kernel().key
+    for one in (kernel(), named, kernel()):
+        found = compiled(store, one)
+        assert one.name in found.symbol
+        assert found.symbol.encode() in (store.get(found.key) or b"")
+
+
+def test_builds_of_the_compiler_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version does not tell a nightly build from another."""
+    found = []
+    for build in ("one", "other"):
+        monkeypatch.setattr(objects, "builds_of", lambda names, build=build: [names[0], build])
+        objects._compiler.cache_clear()
+        found.append(known(ObjectStore(None), kernel()).key)
+    objects._compiler.cache_clear()
+    assert found[0] != found[1]
 
 
 @pytest.mark.parametrize("what", ["kernel", "target", "code", "compiler"])

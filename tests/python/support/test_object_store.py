@@ -16,6 +16,7 @@ from tvm_ios.backend.cpu.code import objects
 from tvm_ios.support.object_store import ObjectStore
 
 KEY, OTHER = "ab" * 32, "cd" * 32
+NOBODY = 65534  # a user without rights
 
 
 def test_an_object_is_there_again(tmp_path: Path) -> None:
@@ -38,6 +39,70 @@ def test_a_damaged_object_is_none(tmp_path: Path, damage: str, caplog) -> None:
     assert "is damaged" in caplog.text
     store.put(KEY, b"new")
     assert store.get(KEY) == b"new"
+
+
+def test_a_file_of_another_key_is_none(tmp_path: Path) -> None:
+    """As after a rename by somebody or by a file system that was repaired."""
+    store = ObjectStore(tmp_path)
+    store.put(KEY, b"code")
+    store.put(OTHER, b"other code")
+    mine, others = (tmp_path / key[:2] / f"{key[2:]}.object" for key in (KEY, OTHER))
+    mine.write_bytes(others.read_bytes())
+    assert store.get(KEY) is None
+    assert store.get(OTHER) == b"other code"
+
+
+def _give_away(path: Path, patch: pytest.MonkeyPatch) -> None:
+    """Make a file another user's."""
+    if os.geteuid() == 0:
+        os.chown(path, NOBODY, NOBODY)
+    else:
+        patch.setattr(os, "geteuid", lambda: NOBODY)
+
+
+@pytest.mark.parametrize("whose", ["another's", "the group's", "everybody's"])
+@pytest.mark.parametrize("what", ["object", "directory"])
+def test_what_others_may_have_written_is_not_used(
+    whose: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog
+) -> None:
+    directory = tmp_path / "objects"
+    store = ObjectStore(directory)
+    store.put(KEY, b"code")
+    place = directory if what == "directory" else directory / KEY[:2] / f"{KEY[2:]}.object"
+    if whose == "another's":
+        _give_away(place, monkeypatch)
+    else:
+        place.chmod(place.stat().st_mode | (0o020 if whose == "the group's" else 0o002))
+    assert [store.get(KEY) for _ in range(2)] == [None, None]
+    assert caplog.text.count("write to it") == 1
+    store.put(OTHER, b"code")
+    assert (store.get(OTHER) is None) == (what == "directory" or os.geteuid() == NOBODY)
+
+
+@pytest.mark.parametrize("mask", [0o002, 0o000, 0o077])
+def test_what_is_kept_is_this_users_alone(mask: int, tmp_path: Path) -> None:
+    before = os.umask(mask)
+    try:
+        store = ObjectStore(tmp_path / "cache" / "objects")
+        for content in (b"code", b"new code"):
+            store.put(KEY, content)
+            assert store.get(KEY) == content
+    finally:
+        os.umask(before)
+    made = [store.directory, *store.directory.rglob("*")]
+    assert len(made) == 3
+    assert not [path for path in made if path.stat().st_mode & 0o077]
+
+
+def test_nothing_older_is_kept_than_what_is_removed(tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path)
+    keys = [f"{i:02x}" * 32 for i in range(4)]
+    for age, (key, size) in enumerate(zip(keys, (100, 100, 2000, 300), strict=True)):
+        store.put(key, bytes(size))
+        for path in tmp_path.glob(f"{key[:2]}/*"):
+            os.utime(path, (1000 + age, 1000 + age))
+    assert store.prune(1000).objects == 1
+    assert [store.get(key) is not None for key in keys] == [False, False, False, True]
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:

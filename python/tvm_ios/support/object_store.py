@@ -6,8 +6,8 @@ Small records are kept beside it: which object code a kernel has, and the digest
 An object is named for all that it was made from. It has a file of its own, which takes its place in
 one step and begins with a digest of its name and its content: a file that is damaged, or was made
 for another name, counts as none. So does one that another user but root has made or may write to,
-as it becomes a part of what this user runs. Whatever fails here costs the time to compile again, and
-nothing else.
+as it becomes a part of what this user runs. Whatever fails here costs the time to compile again,
+and nothing else.
 """
 
 from __future__ import annotations

@@ -5,13 +5,14 @@
 #
 #   make demo    schedule two networks, run them, show what was gained
 #   make test    before each commit: C++ and Python tests; without PyTorch, and without gigabytes
-#   make test-all   these, the slow ones, those that need PyTorch, and make mutants
+#   make test-all   these, the slow ones, those that need PyTorch, make mutants and make conformance
 #   make test-pytorch   the tests that need PyTorch, which from PyPI brings gigabytes for GPUs along
 #   make tutorials   the notebooks of tutorials/, from beginning to end
 #   make gpu     the tests that need a GPU
 #   make fuzz MINUTES=10   random networks, compiled in random ways, against other implementations;
 #                SEED=... begins there, JOBS=... is the number of processes
 #   make faults COUNT=500   processes killed at random points; SEED=... repeats a run
+#   make conformance   ONNX's own tests of operators, each right or refused; PART=1/3 runs a third
 #   make mutants  known mistakes, each applied to a copy: a test must notice it; PART=1/3 tries a third
 #   make mutation COUNT=300   the same with random mistakes, of which tests must notice 80%; SEED=...
 #   make lint    formatting and static checks            make format   mend what can be mended
@@ -31,7 +32,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
 	&& command -v $$python && break; done)
 
-.PHONY: demo test test-all test-cpp test-python test-pytorch gpu fuzz faults mutants mutation tutorials lint \
+.PHONY: demo test test-all test-cpp test-python test-pytorch gpu fuzz faults conformance mutants mutation tutorials lint \
 	format asan tsan wheel clean
 .DELETE_ON_ERROR:
 
@@ -50,7 +51,7 @@ test: test-cpp test-python
 
 # In this order: the package is tested without PyTorch first.
 test-all: MARKED =
-test-all: test-cpp test-python mutants
+test-all: test-cpp test-python mutants conformance
 	$(MAKE) test-pytorch
 
 test-cpp: $(VENV)/developed
@@ -87,6 +88,9 @@ COUNT = 500
 
 faults: $(VENV)/developed
 	PYTHONPATH=tests $(BIN)/python -m faults --count $(COUNT) $(if $(SEED),--seed $(SEED))
+
+conformance: $(VENV)/developed
+	PYTHONPATH=tests $(BIN)/python -m conformance $(if $(PART),--part $(PART))
 
 mutants: $(VENV)/developed
 	PYTHONPATH=tests $(BIN)/python -m mutants $(if $(PART),--part $(PART))

@@ -40,12 +40,15 @@ class Backend(Protocol[K, S, A]):
         stay apart otherwise; 0 keeps all apart.
     recurrences : bool
         Whether a recurrent layer is one operator.
+    halves : bool
+        Whether networks of 16-bit floating-point numbers are computed in these, not in float32.
     """
 
     workers: int
     checks_indices: bool
     attention_depth: int
     recurrences: bool
+    halves: bool
 
     def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> A:
         """Choose every operator's kernel, and return what builds stages of them.

@@ -138,6 +138,7 @@ class Scheduler:
             checks_indices=backend.checks_indices,
             attention_depth=backend.attention_depth,
             recurrences=backend.recurrences,
+            halves=backend.halves,
         )
         graph = extract(prepared, function)
         results = relax.analysis.free_vars(prepared[function].body.body)

@@ -21,10 +21,14 @@ class Bindings:
         A builder inside the dataflow block that receives the bindings.
     limits : Limits
         What may be made.
+
+    Attributes
+    ----------
+    builder : relax.BlockBuilder
     """
 
     def __init__(self, builder: relax.BlockBuilder, limits: Limits) -> None:
-        self._builder = builder
+        self.builder = builder
         self._limits = limits
         self._known: set[relax.Var] = set()  # independent of the network's inputs
 
@@ -44,7 +48,7 @@ class Bindings:
             If the network becomes too large.
         """
         self.expect(1, where)
-        var = self._builder.emit(expr)
+        var = self.builder.emit(expr)
         tensors = list(_tensors(var.ty))
         for tensor in tensors:
             self._limits.check_tensor(_sizes(tensor), str(tensor.dtype), where)

@@ -26,18 +26,22 @@ class Emitter:
         The operator, as the subject of a sentence.
     error : type of ModelError
         What is raised for an operator that cannot be converted.
+
+    Attributes
+    ----------
+    where : str
     """
 
     def __init__(
         self, bindings: Bindings, where: str, error: type[ModelError] = ModelError
     ) -> None:
-        self._bindings, self._where, self._error = bindings, where, error
+        self._bindings, self.where, self._error = bindings, where, error
 
     def __call__(self, expr: relax.Expr) -> relax.Expr:
         """Bind ``expr`` to a variable, unless it is one or is a constant."""
-        if isinstance(expr, relax.Var) or constant_array(expr) is not None:
+        if isinstance(expr, relax.Var) or is_constant(expr):
             return expr
-        return self._bindings.add(expr, self._where)
+        return self._bindings.add(expr, self.where)
 
     def expect(self, count: int) -> None:
         """Count bindings before they are created and listed.
@@ -47,7 +51,7 @@ class Emitter:
         ModelError
             If they are too many.
         """
-        self._bindings.expect(count, self._where)
+        self._bindings.expect(count, self.where)
 
     def allocate(self, shape: Sequence[int], dtype: str) -> None:
         """Count a constant before it is computed.
@@ -57,11 +61,11 @@ class Emitter:
         ModelError
             If it is too large.
         """
-        self._bindings.allocate(shape, dtype, self._where)
+        self._bindings.allocate(shape, dtype, self.where)
 
     def error(self, problem: str) -> ModelError:
         """Return an error that names the operator."""
-        return self._error(f"{self._where} {problem}")
+        return self._error(f"{self.where} {problem}")
 
     def number(self, x: relax.Expr, what: str) -> float:
         """Return the value of a constant with one element.
@@ -93,7 +97,13 @@ class Emitter:
         return x if list(axes) == sorted(axes) else self(relax.op.permute_dims(x, list(axes)))
 
     def cast(self, x: relax.Expr, dtype: str) -> relax.Expr:
-        return x if dtype_of(x) == dtype else self(relax.op.astype(x, dtype))
+        if dtype_of(x) == dtype:
+            return x
+        value = constant_array(x)
+        if value is not None:
+            self.allocate(value.shape, dtype)
+            return constant(value.astype(dtype))
+        return self(relax.op.astype(x, dtype))
 
     def scalar(self, value: float, like: relax.Expr) -> relax.Expr:
         """Return a number as a constant of the data type of ``like``."""
@@ -156,6 +166,10 @@ class Emitter:
         """
         if (begin, end, step) == (0, shape_of(x)[axis], 1):
             return x
+        value = constant_array(x)
+        if value is not None:
+            self.allocate(value.shape, str(value.dtype))
+            return constant(value[(slice(None),) * axis + (slice(begin, end, step),)])
         return self(relax.op.strided_slice(x, [axis], [begin], [end], [step]))
 
 
@@ -164,11 +178,14 @@ def constant(value: np.ndarray) -> relax.Expr:
     return relax.const(np.ascontiguousarray(value).reshape(value.shape), str(value.dtype))
 
 
+def is_constant(expr: relax.Expr) -> bool:
+    """Return whether an expression is a constant tensor."""
+    return isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor)
+
+
 def constant_array(expr: relax.Expr) -> np.ndarray | None:
     """Return the value of a constant tensor; None for any other expression."""
-    if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
-        return expr.value.numpy()
-    return None
+    return expr.value.numpy() if is_constant(expr) else None
 
 
 def shape_of(x: relax.Expr) -> tuple[int, ...]:

@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import tvm
 
 from ..support.errors import ModelError
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 What = Literal["parts", "operators", "bytes"]
+
+PARTS, PARTS_PER_EXPRESSION = 500_000, 50
+OPERATORS, OPERATORS_PER_EXPRESSION = 20_000, 20
+BYTES, BYTES_PER_BYTE = 1 << 30, 32
+"""The limits of a network, and what they grow by; they are far above the needs of networks."""
 
 LARGEST_TENSOR = 1 << 47  # bytes; the address space of a process
 MAX_RANK = 64  # NumPy's
@@ -51,6 +59,15 @@ class Limits:
     def __init__(self, parts: int, operators: int, bytes: int) -> None:
         self._limits: Mapping[What, int] = {"parts": parts, "operators": operators, "bytes": bytes}
         self._left = dict(self._limits)
+
+    @classmethod
+    def of_network(cls, expressions: int, size: int) -> Self:
+        """Return the limits for converting this many expressions and bytes of constants."""
+        return cls(
+            parts=PARTS + PARTS_PER_EXPRESSION * expressions,
+            operators=OPERATORS + OPERATORS_PER_EXPRESSION * expressions,
+            bytes=BYTES + BYTES_PER_BYTE * size,
+        )
 
     def spend(self, what: What, count: int, where: str) -> None:
         """Subtract the size of something about to be created.

@@ -3,8 +3,7 @@
 
 PyTorch writes GELU to ONNX as ``x * (1 + erf(x / sqrt(2))) / 2``, layer normalisation before opset
 17 as means and differences, and group normalisation as an instance normalisation between two
-reshapes. TVM imports an instance normalisation as means and differences. As one operator, each has
-a kernel.
+reshapes. As one operator, each has a kernel.
 """
 
 from __future__ import annotations

@@ -129,6 +129,14 @@ def _mean(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     return np.asarray(mean, array.dtype)
 
 
+def _extreme(reduce: Callable[..., np.ndarray]) -> Fold:
+    def fold(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        axes = None if call.attrs.axis is None else tuple(map(int, call.attrs.axis))
+        return np.asarray(reduce(arrays[0], axes, keepdims=bool(call.attrs.keepdims)))
+
+    return fold
+
+
 def _in_double(compute: Callable[..., np.ndarray]) -> Fold:
     """Return a fold that computes in float64, which rounds less than TVM's code does."""
 
@@ -150,6 +158,13 @@ def _taken(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     return np.take(data, indices, axis, mode="clip")
 
 
+def _padded(call: relax.Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+    if call.attrs.pad_mode != "constant":
+        return None
+    widths = np.array([int(width) for width in call.attrs.pad_width]).reshape(-1, 2)
+    return np.pad(arrays[0], widths, constant_values=call.attrs.pad_value)
+
+
 def _of_any_type(compute: Callable[..., np.ndarray]) -> Fold:
     return lambda _call, arrays: compute(*arrays)
 
@@ -164,12 +179,16 @@ _FOLDS: dict[str, Fold] = {
     "relax.add": _arithmetic(np.add),
     "relax.broadcast_to": _broadcast,
     "relax.divide": _arithmetic(np.divide),
+    "relax.equal": _of_any_type(np.equal),
     "relax.expand_dims": _shaped,
     "relax.isnan": _of_any_type(np.isnan),
     "relax.logical_not": _of_any_type(np.logical_not),
     "relax.matmul": _in_double(np.matmul),
+    "relax.max": _extreme(np.max),
     "relax.mean": _mean,
+    "relax.min": _extreme(np.min),
     "relax.multiply": _arithmetic(np.multiply),
+    "relax.nn.pad": _padded,
     "relax.nn.relu": _arithmetic(lambda x: np.maximum(x, 0)),
     "relax.permute_dims": _permuted,
     "relax.reshape": _shaped,

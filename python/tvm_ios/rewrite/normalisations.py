@@ -31,7 +31,7 @@ class LayerOrInstanceNorm:
         found = None if match is None else self._standardised.read(match)
         if match is None or found is None or known_shape(call) != found.shape:
             return None
-        factors = self._affine.factors(match, found)
+        factors = self._affine.factors(match, found.data, found.shape)
         if all(_varies_in(factor, found.axes) for factor in factors):
             if found.axes == (1,) and len(found.shape) > 2:
                 return _channel_norm(found, factors)
@@ -44,35 +44,38 @@ class LayerOrInstanceNorm:
 
 
 class GroupNorm:
-    """The pattern of a group normalisation: that of an instance between two reshapes."""
+    """The pattern of a group normalisation: an instance normalisation between two reshapes."""
 
     def __init__(self) -> None:
         self._grouped = operation("reshape", wildcard(), wildcard())
-        self._standardised = _Standardised(self._grouped)
-        self._inner = _Affine(self._standardised.pattern)
-        self._outer = _Affine(operation("reshape", self._inner.pattern, wildcard()))
+        self._gamma, self._beta = is_const(), is_const()
+        self._norm = operation("nn.instance_norm", self._grouped, self._gamma, self._beta)
+        self._outer = _Affine(operation("reshape", self._norm, wildcard()))
 
     def raised(self, matcher: Matcher, call: relax.Call) -> relax.Call | None:
         """Return the operator if ``call`` is the last of its composition."""
         match = matcher.match(self._outer.pattern, call)
-        found = None if match is None else self._standardised.read(match)
-        if match is None or found is None or not found.of_planes:
+        if match is None or not is_float32(call):
             return None
-        data = match.call(self._grouped).args[0]
-        shape, groups = known_shape(data), found.shape[1]
-        if shape is None or len(shape) < 3 or known_shape(call) != shape:
+        grouped, norm = match.call(self._grouped), match.call(self._norm)
+        data = grouped.args[0]
+        shape, parts = known_shape(data), known_shape(grouped)
+        if shape is None or parts is None or len(shape) < 3 or known_shape(call) != shape:
             return None
-        if shape[0] != found.shape[0] or shape[1] % groups != 0:
+        groups = parts[1]
+        if shape[0] != parts[0] or shape[1] % groups != 0:
             return None
-        inner = self._inner.factors(match, found)
-        outer = self._outer.factors(match, found._replace(shape=shape))
-        if not all(_varies_in(factor, (1,)) for factor in (*inner, *outer)):
+        outer = self._outer.factors(match, data, shape)
+        if not all(_varies_in(factor, (1,)) for factor in outer):
             return None
-        scale, shift = (np.repeat(_channels(f, groups), shape[1] // groups) for f in inner)
+        inner = [match.array(pattern) for pattern in (self._gamma, self._beta)]
+        scale, shift = (
+            np.repeat(_channels(f, groups), shape[1] // groups) for f in inner if f is not None
+        )
         gamma, beta = (_channels(f, shape[1]) for f in outer)
         factors = (relax.const(value) for value in (scale * gamma, shift * gamma + beta))
         axes = list(range(2, len(shape)))
-        return relax.op.nn.group_norm(data, *factors, groups, 1, axes, found.epsilon)
+        return relax.op.nn.group_norm(data, *factors, groups, 1, axes, norm.attrs.epsilon)
 
 
 class ChannelNorm:
@@ -194,9 +197,9 @@ class _Affine:
         shifted = operation("add", scaled, self._beta) | operation("add", data, self._beta)
         self.pattern = shifted | scaled | data
 
-    def factors(self, match: Match, standard: _Standard) -> Factors:
+    def factors(self, match: Match, data: relax.Expr, shape: tuple[int, ...]) -> Factors:
         """Return gamma and beta, with as many axes as the tensor has."""
-        rank, dtype = len(standard.shape), str(standard.data.ty.dtype.dtype)
+        rank, dtype = len(shape), str(data.ty.dtype.dtype)
         gamma, beta = match.array(self._gamma), match.array(self._beta)
         values = (
             np.ones(1, dtype) if gamma is None else gamma,

@@ -21,7 +21,9 @@ from .compositions import raise_compositions
 from .concats import distribute_over_concat
 from .constants import fold_constants
 from .conv1d import widen_convolutions
+from .definite import make_definite
 from .empty import fill_empty_sums
+from .halves import widen_halves
 from .indices import safe_indices
 from .layout import channels_first
 from .means import divide_integer_sums
@@ -32,7 +34,7 @@ from .raising import raise_calls
 from .reciprocals import multiply_by_reciprocals
 from .recurrence import unroll_recurrences
 from .remaining_constants import fold_the_rest
-from .results import inline_returned_tuple
+from .results import copy_bare_results, inline_returned_tuple
 from .scales import sink_scales
 from .splits import slice_channels
 from .takes import slice_takes
@@ -47,6 +49,7 @@ def prepare(
     checks_indices: bool = True,
     attention_depth: int = 0,
     recurrences: bool = True,
+    halves: bool = True,
 ) -> tvm.IRModule:
     """Return ``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
 
@@ -69,6 +72,8 @@ def prepare(
         The largest size of the heads of an attention that becomes one operator.
     recurrences : bool
         Whether a recurrent layer stays one operator; if not, its steps are unrolled.
+    halves : bool
+        Whether 16-bit floating-point numbers stay what is computed in; if not, float32 is.
 
     Raises
     ------
@@ -78,9 +83,8 @@ def prepare(
     """
     for parameter in relax_function(mod, function).params:
         _check_input(parameter)
-    passes = _passes(
-        function, sorted({function, *_entries(mod)}), checks_indices, attention_depth, recurrences
-    )
+    entries = sorted({function, *_entries(mod)})
+    passes = _passes(function, entries, checks_indices, attention_depth, recurrences, halves)
     try:
         return tvm.transform.Sequential(passes)(mod)
     except IndexError as error:  # constant folding runs the checks of constant indices
@@ -93,13 +97,16 @@ def _passes(
     checks_indices: bool,
     attention_depth: int,
     recurrences: bool,
+    halves: bool,
 ) -> list[tvm.transform.Pass]:
     """Return all rewrites in their order, with the passes of TVM between them."""
     return [
         relax.transform.Normalize(),
+        *([] if halves else [_on(function, widen_halves)]),
         relax.transform.ConvertToDataflow(min_size=1),
         relax.transform.CanonicalizeBindings(),
         _on(function, raise_calls),
+        _on(function, make_definite),
         *([] if recurrences else [_on(function, unroll_recurrences)]),
         safe_indices(function, checked=checks_indices),
         _on(function, dequantize_in_float),
@@ -129,6 +136,7 @@ def _passes(
         relax.transform.CanonicalizeBindings(),
         relax.transform.DeadCodeElimination(entries),
         _on(function, inline_returned_tuple),
+        _on(function, copy_bare_results),
     ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a function that are returned as a tuple."""
+"""Results of a function: those returned as a tuple, and those that nothing computes."""
 
 from __future__ import annotations
 
@@ -51,3 +51,45 @@ def inline_returned_tuple(_mod: tvm.IRModule, function: relax.Function) -> relax
     ]
     body = relax.SeqExpr(blocks, tvm_ffi.structural_map(result, rename))
     return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+
+
+def copy_bare_results(_mod: tvm.IRModule, function: relax.Function) -> relax.Function:
+    """Return a function that has operators: one without copies its results.
+
+    Its results are inputs and constants.
+    """
+    bindings = (b for block in function.body.blocks for b in block.bindings)
+    if any(isinstance(b.value, relax.Call) for b in bindings):
+        return function
+    builder = relax.BlockBuilder()
+    copies: list[relax.VarBinding] = []
+
+    def copied(result: relax.Expr) -> relax.Expr:
+        if isinstance(result.ty, relax.TupleType):
+            if isinstance(result, relax.Tuple):
+                return relax.Tuple([copied(field) for field in result.fields])
+            return result
+        dtype = str(result.ty.dtype)
+        one = relax.const(dtype != "bool", dtype)
+        operator = relax.op.logical_or if dtype == "bool" else relax.op.multiply
+        call = builder.normalize(operator(result, one))
+        copies.append(relax.VarBinding(relax.Var("copy", call.ty), call))
+        return copies[-1].var
+
+    result = copied(_value_of(function))
+    body = relax.SeqExpr([relax.DataflowBlock(copies)], result)
+    return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+
+
+def _value_of(function: relax.Function) -> relax.Expr:
+    """Return the result of a function without operators, with the names of values looked up."""
+    bound = {b.var: b.value for block in function.body.blocks for b in block.bindings}
+
+    def value(expr: relax.Expr) -> relax.Expr:
+        while expr in bound:
+            expr = bound[expr]
+        return (
+            relax.Tuple([value(f) for f in expr.fields]) if isinstance(expr, relax.Tuple) else expr
+        )
+
+    return value(function.body.body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from tvm import relax
 
@@ -64,6 +65,15 @@ def test_a_tuple_that_is_returned_and_read() -> None:
     check_scheduled(builder.get())
 
 
-def test_a_function_of_a_tuple_alone_is_as_it_was() -> None:
+def test_a_function_without_operators_copies_its_results() -> None:
     mod = relax_module(lambda _emit, x: relax.Tuple([x, x]), (1, 3, 5, 6))
-    assert len(extract(prepare(mod)).operators) == 1
+    assert len(extract(prepare(mod)).operators) == 2
+    check_scheduled(mod)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float64"])
+@pytest.mark.parametrize("shape", [(), (2, 3), (0, 3)])
+def test_an_input_and_a_constant_are_results(dtype: str, shape: tuple[int, ...]) -> None:
+    held = relax.const(np.ones(shape, dtype), dtype)
+    mod = relax_module(lambda _emit, x: relax.Tuple([held, x]), relax.TensorType(shape, dtype))
+    check_scheduled(mod)

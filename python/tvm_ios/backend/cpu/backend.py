@@ -62,6 +62,7 @@ class CpuBackend:
     checks_indices = True
     attention_depth = MOST_DEPTH
     recurrences = True
+    halves = False
 
     def __init__(
         self,

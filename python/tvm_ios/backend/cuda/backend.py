@@ -58,6 +58,7 @@ class CudaBackend:
     checks_indices = False
     attention_depth = 0
     recurrences = False
+    halves = True
 
     def __init__(self, target: tvm.target.Target, runner: Runner, options: Options) -> None:
         check_architecture(target)

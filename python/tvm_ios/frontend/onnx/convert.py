@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of an ONNX model by TVM's importer."""
+"""Conversion of an ONNX model to Relax."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tvm
 from tvm import relax
-from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
-from ...ops.recurrence import layer_of, recurrence
 from ...support.errors import ModelError
-from ...support.text import last_line
-from ..importing import captured
+from ..limits import Limits
 from ..naming_builder import NamingBuilder
-from .inputs import static_shapes
-from .names import path_of_node
-from .operators import opset_of
-from .recurrent import OPERATOR
+from .functions import Functions
+from .graph import GraphConverter, Scope
+from .inputs import inputs_of, static_shapes
+from .nodes import is_standard, needed_nodes
+from .operators import OPERATORS, Value
+from .tensors import dtype_of_code, type_text
 
 if TYPE_CHECKING:
     import onnx
+
+_BRANCH = "If"  # converted where its condition is known
 
 
 def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
@@ -30,51 +32,76 @@ def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
     Raises
     ------
     ModelError
-        If an operator cannot be converted.
+        If an operator, an attribute or a type is not supported.
     """
-    importer = _Importer(static_shapes(model))
-    with captured():
+    functions = Functions(model)
+    opsets = {("" if is_standard(o.domain) else o.domain): o.version for o in model.opset_import}
+    scope = Scope(opsets)
+    scope.add_weights(model.graph)
+    variables = [_variable(value, shape) for value, shape in _inputs(model)]
+    scope.values.update((variable.name, variable) for variable in variables)
+    outputs = [value.name for value in model.graph.output]
+    _check_operators(path, model, functions, scope, outputs)
+    size = sum(len(t.raw_data) or t.ByteSize() for t in model.graph.initializer)
+    limits = Limits.of_network(len(model.graph.node), size)
+    builder = NamingBuilder()
+    with builder.function("main", variables):
         try:
-            return importer.from_onnx(model.graph, opset_of(model))
-        except Exception as error:  # the importer raises various types
-            where = f"operator {importer.current}" if importer.current else "the model"
-            raise ModelError(
-                f"TVM's ONNX importer cannot convert {where} of {path}: {last_line(error)}."
-            ) from error
+            with builder.dataflow():
+                converter = GraphConverter(builder, functions, limits)
+                results = converter.convert(model.graph.node, outputs, scope)
+                builder.module = ""
+                output = builder.emit_output(_result(model, results))
+        except BaseException:
+            builder.emit_func_output(relax.Tuple([]))  # TVM warns of open functions
+            raise
+        builder.emit_func_output(output)
+    return builder.finalize()
 
 
-class _Importer(ONNXGraphImporter):  # type: ignore[misc]
-    """TVM's importer, which names each result for the node that computes it.
+def _inputs(model: onnx.ModelProto) -> Iterator[tuple[onnx.ValueInfoProto, list[int]]]:
+    shapes = static_shapes(model)
+    for value in inputs_of(model):
+        yield value, shapes[value.name]
 
-    Parameters
-    ----------
-    shapes : dict of str to list of int
-        Of the inputs; the importer takes an axis of 0 elements in the model for an unknown one.
 
-    Attributes
-    ----------
-    current : str
-        The operator that is being converted.
-    """
+def _variable(value: onnx.ValueInfoProto, shape: list[int]) -> relax.Var:
+    code = value.type.tensor_type.elem_type
+    dtype = dtype_of_code(code)
+    if dtype is None:
+        raise ModelError(
+            f"Input {value.name!r} is a tensor of type {type_text(code)}, which is not supported; "
+            "export the model with another type."
+        )
+    return relax.Var(value.name, relax.TensorType(shape, dtype))
 
-    def __init__(self, shapes: dict[str, list[int]]) -> None:
-        super().__init__(shapes, "float32", sanitize=False)
-        self.bb = NamingBuilder()
-        self.current = ""
 
-    def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
-        """Leave it to :func:`.operators.check_operators`, which knows our own operators."""
+def _result(model: onnx.ModelProto, results: Iterable[Value]) -> relax.Expr:
+    """Return the outputs of the model as one expression."""
+    found = []
+    for value, result in zip(model.graph.output, results, strict=True):
+        if not isinstance(result, relax.Expr):
+            raise ModelError(f"Output {value.name!r} is not a tensor; only tensors can be outputs.")
+        found.append(result)
+    return found[0] if len(found) == 1 else relax.Tuple(found)
 
-    def _convert_operator(
-        self, op_name: str, inputs: list[Any], attrs: dict[str, Any], opset: int
-    ) -> relax.Expr:
-        self.current = op_name
-        self.bb.module = path_of_node(attrs["tvm_custom"]["name"], op_name)
-        if op_name == OPERATOR:
-            result = recurrence(self.bb, layer_of(attrs["layer"].decode()), list(inputs))
-        else:
-            result = super()._convert_operator(op_name, inputs, attrs, opset)
-        self.current = ""
-        if isinstance(result, relax.Call) and isinstance(result.ty, relax.TensorType):
-            return self.bb.emit(result)
-        return result
+
+def _check_operators(
+    path: Path, model: onnx.ModelProto, functions: Functions, scope: Scope, outputs: list[str]
+) -> None:
+    """Raise ModelError with the names of all operators that cannot be converted."""
+    unknown = set()
+    needed, _ = needed_nodes(model.graph.node, outputs)
+    for node in needed:
+        domain = "" if is_standard(node.domain) else node.domain
+        if functions.local(node) is not None or (domain, node.op_type) in OPERATORS:
+            continue
+        if domain == "" and node.op_type == _BRANCH:
+            continue
+        if not functions.defines(domain, node.op_type, scope.opsets.get(domain, 1)):
+            unknown.add(f"{domain}.{node.op_type}" if domain else node.op_type)
+    if unknown:
+        raise ModelError(
+            f"{path} has operators that are not supported: {', '.join(sorted(unknown))}; export "
+            "the model without them."
+        )

@@ -8,11 +8,7 @@ from pathlib import Path
 import tvm
 
 from ..shapes import Shapes
-from .decompose import decompose
-from .dynamic import check_shapes
-from .folding import fold
 from .inputs import fix_shapes
-from .operators import check_operators
 from .reading import read
 
 
@@ -33,10 +29,7 @@ def from_file(path: Path, shapes: Shapes, batch: int | None) -> tvm.IRModule:
         If the file cannot be read, a shape does not fit, or an operator cannot be converted.
     """
     model = read(path)
-    from .convert import convert  # TVM's importer imports onnx, which an extra installs
+    from .convert import convert  # it imports onnx, which an extra installs
 
     fix_shapes(path, model, shapes, batch)
-    model = fold(decompose(path, model))
-    check_operators(path, model)
-    check_shapes(path, model)
     return convert(path, model)

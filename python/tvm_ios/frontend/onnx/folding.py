@@ -1,98 +1,121 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folding of what an ONNX model computes from static shapes.
+"""Evaluation of nodes whose inputs are all constant.
 
-Exporters write shapes as computations: ``Shape``, ``Gather``, ``Div``, ``Concat``, ``Reshape``.
-With static inputs they are constants, which TVM's importer needs to see. What folds them takes half
-a second to import, so that constants that are only written otherwise are lifted without it.
+Exporters write shapes as computations (``Shape``, ``Gather``, ``Div``, ``Concat``), and weights as
+computations of others. What such nodes compute is a constant for those that read it.
 """
 
 from __future__ import annotations
 
-import logging
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from .operators import nodes_of
+import numpy as np
+
+from .node_emitter import SMALL
 
 if TYPE_CHECKING:
     import onnx
-    import onnx_ir
 
-_logger = logging.getLogger(__name__)
-_BEGINNINGS = ("Constant", "If", "Shape", "Size")
-_LARGEST = 1 << 16  # elements of a folded constant; shapes and pads are smaller
+_ELEMENTWISE = {
+    "Abs", "Add", "And", "Ceil", "Clip", "Cos", "Equal", "Erf", "Exp", "Floor", "Greater",
+    "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul",
+    "Neg", "Not", "Or", "Reciprocal", "Round", "Sign", "Sin", "Sqrt", "Sub", "Sum", "Tanh",
+    "Where", "Xor",
+}  # fmt: skip
+"""Operators whose result is as large as their inputs broadcast."""
+
+_OTHERS = {
+    "Compress", "Concat", "CumSum", "Gather", "GatherElements", "GatherND", "NonZero",
+    "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "ScatterElements", "ScatterND", "Slice", "Split", "Trilu",
+}  # fmt: skip
+"""Operators whose result is not larger than their inputs."""
+
+Arrays = Sequence["np.ndarray | None"]
 
 
-def fold(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with constant computations and shapes folded, without unused nodes.
+def fold(node: onnx.NodeProto, opset: int, arrays: Arrays) -> list[np.ndarray] | None:
+    """Return what a node of ONNX's own domain computes from constants.
 
-    A model that cannot be folded is returned as it is; what is wrong with it shows when it is
-    converted.
+    Parameters
+    ----------
+    node : onnx.NodeProto
+    opset : int
+    arrays : sequence of array
+        The inputs; None for one that is left out.
+
+    Returns
+    -------
+    list of array, or None
+        None for an operator that is left to run, or whose result is large.
     """
-    _lift(model.graph)
-    weights = {tensor.name for tensor in model.graph.initializer}
-    if not any(_is_constant(node, weights) for node in nodes_of(model.graph)):
-        return model  # without loading what folds
-    import onnx_ir
-    import onnxscript.optimizer
-    from onnx_ir.passes.common import LiftConstantsToInitializersPass
+    given = [array for array in arrays if array is not None]
+    own = _OWN.get(node.op_type)
+    if own is not None and len(given) == 2 and _is_small(given):
+        result = own(*given)
+        return None if result is None else [result]
+    known = node.op_type in _OTHERS or (node.op_type in _ELEMENTWISE and _is_small(given))
+    if not known or not given or any(array.dtype.kind == "V" for array in given):
+        return None
+    return _evaluated(node, opset, arrays)
 
+
+def _is_small(arrays: Sequence[np.ndarray]) -> bool:
+    """Return whether arrays are not much larger when they are broadcast."""
     try:
-        folded = onnx_ir.serde.deserialize_model(model)
-        onnxscript.optimizer.fold_constants(
-            folded, onnx_shape_inference=True, output_size_limit=_LARGEST, should_fold=_should_fold
-        )
-        onnxscript.optimizer.remove_unused_nodes(folded)
-        LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(folded)
-        return onnx_ir.serde.serialize_model(folded)
-    except Exception as error:  # a damaged model raises various types
-        _logger.debug("The model is not folded: %s", error)
-        return model
+        count = math.prod(np.broadcast_shapes(*(array.shape for array in arrays)))
+    except ValueError:
+        return False
+    return count <= max(SMALL, *(array.size for array in arrays))
 
 
-def _lift(graph: onnx.GraphProto) -> None:
-    """Make initializers of ``Constant`` nodes, and name a copy of an initializer as the original.
+def _evaluated(node: onnx.NodeProto, opset: int, arrays: Arrays) -> list[np.ndarray] | None:
+    """Return what ONNX's reference computes; None if it cannot."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
 
-    PyTorch's exporter writes equal weights once, and copies by ``Identity``.
-    """
-    weights = {tensor.name for tensor in graph.initializer}
-    results = _results(graph)
-    originals: dict[str, str] = {}
-    nodes = [*graph.node]
-    del graph.node[:]
-    for node in nodes:
-        source = originals.get(node.input[0], node.input[0]) if node.input else ""
-        if not results.isdisjoint(node.output):
-            graph.node.append(node)
-        elif node.op_type == "Identity" and source in weights:
-            originals[node.output[0]] = source
-        elif _is_literal(node):
-            weights.add(node.output[0])
-            graph.initializer.append(node.attribute[0].t)
-            graph.initializer[-1].name = node.output[0]
-        else:
-            graph.node.append(node)
-    for node in nodes_of(graph):
-        if not originals.keys().isdisjoint(node.input):
-            node.input[:] = [originals.get(name, name) for name in node.input]
+    names = [f"x{i}" if array is not None else "" for i, array in enumerate(arrays)]
+    outputs = [f"y{i}" if name else "" for i, name in enumerate(node.output)]
+    alone = onnx.NodeProto()
+    alone.CopyFrom(node)
+    alone.ClearField("input")
+    alone.ClearField("output")
+    alone.input.extend(names)
+    alone.output.extend(outputs)
+    values = [onnx.ValueInfoProto(name=name) for name in names if name]
+    results = [onnx.ValueInfoProto(name=name) for name in outputs if name]
+    graph = onnx.GraphProto(name="g", node=[alone], input=values, output=results)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    given = {name: array for name, array in zip(names, arrays, strict=True) if name}
+    try:
+        found = ReferenceEvaluator(model).run(None, given)
+    except Exception:  # of various types; what is wrong shows when the node is converted
+        return None
+    return [np.asarray(array) for array in found]
 
 
-def _results(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of the results of a graph and of the graphs inside of it."""
-    attributes = [attribute for node in nodes_of(graph) for attribute in node.attribute]
-    inner = [body for attribute in attributes for body in (attribute.g, *attribute.graphs)]
-    return {value.name for body in (graph, *inner) for value in body.output}
+def _divide(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """Divide; quotients of integers are rounded towards zero."""
+    if left.dtype.kind not in "iu":
+        with np.errstate(all="ignore"):
+            return np.asarray(np.divide(left, right), left.dtype)
+    if (right == 0).any():
+        return None
+    quotient, rest = np.divmod(left, right)
+    return np.asarray(quotient + ((rest != 0) & ((left < 0) != (right < 0))), left.dtype)
 
 
-def _is_literal(node: onnx.NodeProto) -> bool:
-    """Return whether a node is a constant whose tensor is written out."""
-    return node.op_type == "Constant" and [a.name for a in node.attribute] == ["value"]
+def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    """Raise to a power in the type of the base; integers in float64."""
+    wide = "float64" if base.dtype.kind in "iu" else base.dtype
+    with np.errstate(all="ignore"):
+        return np.power(base.astype(wide), exponent).astype(base.dtype)
 
 
-def _is_constant(node: onnx.NodeProto, weights: set[str]) -> bool:
-    """Return whether a node's result is known, as those are that shape computations begin with."""
-    return node.op_type in _BEGINNINGS or all(name in weights for name in node.input if name)
-
-
-def _should_fold(node: onnx_ir.Node) -> bool | None:
-    """Fold ``ConstantOfShape``, too, by which exporters pad lists; leave the rest to the limits."""
-    return True if node.op_type == "ConstantOfShape" else None
+_OWN: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray | None]] = {
+    "Div": _divide,
+    "Pow": _power,
+}
+"""Where ONNX's reference is wrong."""

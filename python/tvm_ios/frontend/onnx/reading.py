@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...support.errors import ModelError
 from ...support.text import last_line
-from .operators import opset_of
+from .nodes import is_standard
 
 if TYPE_CHECKING:
     import onnx
@@ -20,21 +20,17 @@ _COMMON = 17  # an opset that old models are converted to
 
 
 def read(path: Path) -> onnx.ModelProto:
-    """Return a file's model, with external data, with local functions inlined.
+    """Return a file's model, with external data.
 
     Raises
     ------
     ModelError
         If the file is missing, damaged, too large or of an opset that cannot be read.
     """
-    if not all(map(_installed, ("onnx", "onnxscript"))):
+    if not _installed("onnx"):
         raise ModelError("Reading ONNX needs an extra: pip install 'tvm-ios[onnx]'.")
-    import onnx.inliner
-
     model = _parse(path)
     _load_external_data(path, model)
-    # PyTorch's exporter may define local functions, which TVM's importer does not support.
-    model = onnx.inliner.inline_local_functions(model) if model.functions else model
     return _of_known_opset(path, model)
 
 
@@ -87,11 +83,12 @@ def _load_external_data(path: Path, model: onnx.ModelProto) -> None:
 
 
 def _of_known_opset(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model in an opset that TVM's importer reads."""
+    """Return the model in an opset whose operators have converters."""
     import onnx
     import onnx.version_converter
 
-    version, newest = opset_of(model), onnx.defs.onnx_opset_version()
+    version = next((o.version for o in model.opset_import if is_standard(o.domain)), 1)
+    newest = onnx.defs.onnx_opset_version()
     if version > newest:
         raise ModelError(
             f"{path} has opset {version}, but the installed onnx knows none above {newest}; export "

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import logging
+import math
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
@@ -32,11 +34,38 @@ def generic(op: Operator, binder: InputBinder) -> Choice:
     function, values = tir_of(op)
     bindings = plain_inputs(binder, values)
     try:
-        kernel = generic_kernel(op.kind, _keeping_nan(function), len(bindings))
+        definite = _from_infinity(_keeping_nan(function))
+        kernel = generic_kernel(op.kind, definite, len(bindings))
     except (tvm.error.InternalError, s_tir.ScheduleError) as error:
         raise NoRule from error  # indices that TVM cannot narrow, loops it cannot move
     _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)
     return Choice(kernel, bindings, PLAIN)
+
+
+def _from_infinity(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Let maxima begin with minus infinity, and minima with infinity, not with finite numbers."""
+
+    def widened(block: s_tir.SBlock) -> s_tir.SBlock:
+        if block.init is None:
+            return block
+        return s_tir.SBlock(
+            block.iter_vars, block.reads, block.writes, block.name_hint, block.body,
+            tvm_ffi.structural_map(block.init, [(tirx.FloatImm, _infinite)]),
+            block.alloc_buffers, block.match_buffers, block.annotations,
+        )  # fmt: skip
+
+    return function.with_body(tvm_ffi.structural_map(function.body, [(s_tir.SBlock, widened)]))
+
+
+def _infinite(number: tirx.FloatImm) -> tirx.FloatImm:
+    """Return infinity for the largest number of a type, and other numbers as they are."""
+    name = str(number.ty)
+    if name not in _LARGEST or abs(number.value) != _LARGEST[name]:
+        return number
+    return tirx.FloatImm(name, math.copysign(math.inf, number.value))
+
+
+_LARGEST = {name: float(np.finfo(name).max) for name in ("float16", "float32", "float64")}
 
 
 def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversion of the nodes of a graph, in their order.
+
+All shapes are static, so that a node's inputs say what it computes: shapes are constants, and so is
+what is computed from constants. A branch that a constant chooses is a part of the graph, and so is
+the body of a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tvm import relax
+
+from ...support.errors import ModelError
+from ..bindings import Bindings
+from ..emitter import constant, constant_array, is_constant
+from ..limits import Limits
+from ..naming_builder import NamingBuilder
+from .folding import fold
+from .functions import Functions
+from .names import path_of_node
+from .node_emitter import NodeEmitter
+from .nodes import described, is_standard, needed_nodes
+from .operators import Value, apply, find
+from .tensors import array_of
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass
+class Scope:
+    """The values of a graph or of the body of a function.
+
+    Attributes
+    ----------
+    values : dict of str to Value
+        By name; what is left out is None.
+    outer : Scope or None
+        The graph that this one is a branch of.
+    opsets : mapping of str to int
+        The versions of the operators' domains.
+    attributes : mapping of str to AttributeProto
+        Those of the call of a function.
+    weights : dict of str to TensorProto
+        Constants that have not been needed yet.
+    """
+
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+    outer: Scope | None = None
+    weights: dict[str, onnx.TensorProto] = field(default_factory=dict)
+
+    def add_weights(self, graph: onnx.GraphProto) -> None:
+        """Add the constants of a graph, which are read when they are needed."""
+        self.weights.update((tensor.name, tensor) for tensor in graph.initializer)
+
+    def find(self, name: str) -> Value:
+        """Return a value.
+
+        Raises
+        ------
+        ModelError
+            If nothing computes it.
+        """
+        if not name:
+            return None
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            if name in scope.weights:
+                array = array_of(scope.weights.pop(name), f"The constant {name!r}")
+                scope.values[name] = constant(array)
+                return scope.values[name]
+            scope = scope.outer
+        raise ModelError(f"Nothing computes {name!r}, which the model reads; export it again.")
+
+
+class GraphConverter:
+    """A converter of nodes to bindings.
+
+    Parameters
+    ----------
+    builder : NamingBuilder
+        A builder inside the dataflow block that receives the bindings.
+    functions : Functions
+    limits : Limits
+    """
+
+    def __init__(self, builder: NamingBuilder, functions: Functions, limits: Limits) -> None:
+        self._builder, self._functions, self._limits = builder, functions, limits
+        self._bindings = Bindings(builder, limits)
+
+    def convert(
+        self, nodes: Iterable[onnx.NodeProto], outputs: Sequence[str], scope: Scope
+    ) -> list[Value]:
+        """Convert the nodes that outputs depend on, and return those.
+
+        Parameters
+        ----------
+        nodes : iterable of NodeProto
+        outputs : sequence of str
+        scope : Scope
+            Receives what the nodes compute.
+
+        Raises
+        ------
+        ModelError
+            If a node cannot be converted.
+        """
+        needed, names = needed_nodes(nodes, outputs)
+        for node in needed:
+            wanted = [name in names for name in node.output]
+            results = self._node(node, wanted, scope)
+            for name, value, is_wanted in zip(node.output, results, wanted, strict=False):
+                if name:
+                    scope.values[name] = value
+                if is_wanted and value is None and node.op_type != "Optional":
+                    raise ModelError(f"{described(node)} does not compute {name!r}.")
+        return [scope.find(name) for name in outputs]
+
+    def _node(self, node: onnx.NodeProto, wanted: Sequence[bool], scope: Scope) -> Sequence[Value]:
+        """Return the outputs of a node."""
+        self._limits.spend("parts", 1, described(node))
+        domain = "" if is_standard(node.domain) else node.domain
+        inputs = [scope.find(name) for name in node.input]
+        function = self._functions.local(node)
+        if function is not None:
+            return self._call(node, function, inputs, (), wanted, scope)
+        opset = scope.opsets.get(domain, 1)
+        if domain == "" and node.op_type == "If":
+            return self._branch(node, inputs[0], wanted, scope)
+        self._builder.module = path_of_node(node.name, node.op_type)
+        emit = NodeEmitter(self._bindings, described(node), opset, wanted)
+        attributes = self._attributes(node, emit, scope)
+        if domain == "" and inputs and all(x is None or _is_known(x) for x in inputs):
+            arrays = [None if x is None else constant_array(x) for x in inputs]
+            folded = fold(_resolved(node, scope), opset, arrays)
+            if folded is not None:
+                return [constant(array) for array in folded]
+        entry = find(domain, node.op_type, opset)
+        if entry is not None:
+            result = apply(entry, emit, inputs, attributes)
+            return result if isinstance(result, tuple) else (result,)
+        if self._functions.defines(domain, node.op_type, opset):
+            defined, defaults = self._functions.definition(_resolved(node, scope), opset, inputs)
+            return self._call(node, defined, inputs, defaults, wanted, scope)
+        raise emit.error("is not supported; export the model without it.")
+
+    def _call(
+        self,
+        node: onnx.NodeProto,
+        function: onnx.FunctionProto,
+        inputs: Sequence[Value],
+        defaults: Iterable[onnx.AttributeProto],
+        wanted: Sequence[bool],
+        scope: Scope,
+    ) -> Sequence[Value]:
+        """Convert the body of a function in place of a node."""
+        given = {a.name: a for a in (*defaults, *function.attribute_proto)}
+        given.update((a.name, _referred(a, scope)) for a in node.attribute)
+        names = [*function.input]
+        if len(inputs) > len(names):
+            raise ModelError(f"{described(node)} has {len(inputs)} inputs, but takes {len(names)}.")
+        values = dict.fromkeys(names)
+        values.update(zip(names, inputs, strict=False))
+        opsets = {("" if is_standard(o.domain) else o.domain): o.version
+                  for o in function.opset_import}  # fmt: skip
+        body = Scope(
+            opsets={**scope.opsets, **opsets},
+            attributes={name: a for name, a in given.items() if a is not None},
+            values=values,
+        )
+        pairs = list(zip(function.output, wanted, strict=False))
+        found = iter(self.convert(function.node, [name for name, used in pairs if used], body))
+        return [next(found) if used else None for _, used in pairs]
+
+    def _branch(
+        self, node: onnx.NodeProto, condition: Value, wanted: Sequence[bool], scope: Scope
+    ) -> Sequence[Value]:
+        """Convert the branch of an ``If`` that a constant chooses."""
+        known = constant_array(condition) if isinstance(condition, relax.Expr) else None
+        if known is None or known.size != 1:
+            raise ModelError(
+                f"{described(node)} chooses a branch while the model runs, which is not supported; "
+                "export the model without it."
+            )
+        name = "then_branch" if known.reshape(-1)[0] else "else_branch"
+        graph = next(a.g for a in node.attribute if a.name == name)
+        inner = Scope(scope.opsets, scope.attributes, outer=scope)
+        inner.add_weights(graph)
+        return self.convert(graph.node, [value.name for value in graph.output], inner)
+
+    def _attributes(self, node: onnx.NodeProto, emit: NodeEmitter, scope: Scope) -> dict[str, Any]:
+        found = {a.name: _referred(a, scope) for a in node.attribute}
+        return {name: _value(a, emit) for name, a in found.items() if a is not None}
+
+
+def _is_known(value: Value) -> bool:
+    return isinstance(value, relax.Expr) and is_constant(value)
+
+
+def _referred(attribute: onnx.AttributeProto, scope: Scope) -> onnx.AttributeProto | None:
+    """Return an attribute, or that of the function's call that it stands for."""
+    if not attribute.ref_attr_name:
+        return attribute
+    return scope.attributes.get(attribute.ref_attr_name)
+
+
+def _resolved(node: onnx.NodeProto, scope: Scope) -> onnx.NodeProto:
+    """Return a node whose attributes do not stand for those of a call."""
+    import onnx
+
+    if not any(a.ref_attr_name for a in node.attribute):
+        return node
+    result = onnx.NodeProto()
+    result.CopyFrom(node)
+    del result.attribute[:]
+    for attribute in node.attribute:
+        found = _referred(attribute, scope)
+        if found is not None:
+            result.attribute.add().CopyFrom(found)
+            result.attribute[-1].name = attribute.name
+    return result
+
+
+def _value(attribute: onnx.AttributeProto, emit: NodeEmitter) -> Any:
+    """Return the value of an attribute; text as str, and a tensor as a constant."""
+    import onnx
+
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, onnx.TensorProto):
+        return constant(array_of(value, f"The attribute {attribute.name!r} of {emit.where}"))
+    if isinstance(value, Sequence) and any(isinstance(item, bytes) for item in value):
+        return [item.decode() for item in value]
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

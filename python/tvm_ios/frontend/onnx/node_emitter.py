@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emitter of what one node of an ONNX graph computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import relax
+
+from ..bindings import Bindings
+from ..emitter import Emitter, constant, constant_array, dtype_of, is_constant, shape_of
+
+SMALL = 1 << 16
+"""Elements of a constant that is computed at once; shapes and pads are smaller."""
+
+
+class NodeEmitter(Emitter):
+    """An emitter that knows the node's version and which of its outputs are used.
+
+    Parameters
+    ----------
+    bindings : Bindings
+    where : str
+        The operator, as the subject of a sentence.
+    opset : int
+        The version of the operator's domain.
+    wanted : sequence of bool
+        Whether each output is used.
+    """
+
+    def __init__(self, bindings: Bindings, where: str, opset: int, wanted: Sequence[bool]) -> None:
+        super().__init__(bindings, where)
+        self.opset = opset
+        self._wanted = wanted
+
+    def wants(self, output: int) -> bool:
+        """Return whether an output is used."""
+        return output < len(self._wanted) and self._wanted[output]
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self._wanted)
+
+    @property
+    def builder(self) -> relax.BlockBuilder:
+        """The builder that receives what is emitted, for functions of TIR."""
+        return self._bindings.builder
+
+    def array(self, x: relax.Expr, what: str) -> np.ndarray:
+        """Return the value of a constant.
+
+        Raises
+        ------
+        ModelError
+            If it is computed when the model runs; the message contains ``what``.
+        """
+        value = constant_array(x)
+        if value is None:
+            raise self.error(f"computes {what} while it runs; export the model with constant ones.")
+        return value
+
+    def integers(self, x: relax.Expr, what: str) -> list[int]:
+        """Return the numbers of a constant list."""
+        return [int(number) for number in self.array(x, what).reshape(-1)]
+
+    def axes(self, axes: Sequence[int], ndim: int) -> list[int]:
+        """Return axes as non-negative numbers, each once."""
+        found = [self.axis(axis, ndim) for axis in axes]
+        if len(set(found)) != len(found):
+            raise self.error(f"has the axes {list(axes)}, of which two are the same.")
+        return found
+
+    def filled(self, shape: Sequence[int], value: float, dtype: str) -> relax.Expr:
+        """Return a tensor of equal elements; a small one is a constant."""
+        if np.prod(shape) <= SMALL:
+            return self.full(shape, value, dtype)
+        return self(relax.op.full(tuple(shape), relax.const(value, dtype), dtype))
+
+    def broadcast(self, x: relax.Expr, shape: Sequence[int]) -> relax.Expr:
+        """Broadcast a tensor; the result of a constant is one if it is small."""
+        if shape_of(x) == tuple(shape):
+            return x
+        if is_constant(x) and np.prod(shape) <= SMALL:
+            self.allocate(shape, dtype_of(x))
+            return constant(np.broadcast_to(self.array(x, "what it repeats"), shape))
+        return self(relax.op.broadcast_to(x, tuple(shape)))

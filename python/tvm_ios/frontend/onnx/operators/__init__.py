@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The converters of ONNX's operators to Relax, with one file for each group."""
+
+from . import (  # noqa: F401 - each registers its operators
+    activation,
+    cast,
+    convolution,
+    create,
+    elementwise,
+    image,
+    index,
+    matmul,
+    normalization,
+    parts,
+    pooling,
+    quantization,
+    recurrent,
+    reduce,
+    sampling,
+    sequence,
+    shapes,
+    signal,
+)
+from .table import OPERATORS, Value, apply, find
+
+__all__ = ["OPERATORS", "Value", "apply", "find"]

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and transposed convolutions of one to three dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import relax
+
+from ...emitter import shape_of
+from ..node_emitter import NodeEmitter
+from .matmul import shifted
+from .table import operator
+from .window import Window, window_of
+
+Sizes = Sequence[int]
+
+
+@operator("Conv")
+def conv(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    weight: relax.Expr,
+    bias: relax.Expr | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sizes | None = None,
+    group: int = 1,
+    kernel_shape: Sizes | None = None,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> relax.Expr:
+    kernel = _kernel(emit, data, weight, kernel_shape)
+    sizes = shape_of(data)[2:]
+    window = window_of(emit, sizes, kernel, strides, dilations, pads, auto_pad)
+    return _with_bias(emit, _convolved(emit, data, weight, window, group), bias)
+
+
+def _convolved(
+    emit: NodeEmitter, data: relax.Expr, weight: relax.Expr, window: Window, group: int
+) -> relax.Expr:
+    spatial = _spatial(emit, data)
+    build = getattr(relax.op.nn, f"conv{len(spatial)}d")
+    return emit(
+        build(
+            data,
+            weight,
+            window.strides,
+            window.padding,
+            window.dilations,
+            group,
+            data_layout=f"NC{spatial}",
+            kernel_layout=f"OI{spatial}",
+        )
+    )
+
+
+@operator("ConvTranspose")
+def conv_transpose(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    weight: relax.Expr,
+    bias: relax.Expr | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sizes | None = None,
+    group: int = 1,
+    kernel_shape: Sizes | None = None,
+    output_padding: Sizes | None = None,
+    output_shape: Sizes | None = None,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> relax.Expr:
+    spatial = _spatial(emit, data)
+    rank, sizes = len(spatial), shape_of(data)[2:]
+    kernel = _kernel(emit, data, weight, kernel_shape)
+    window = window_of(emit, sizes, kernel, strides, dilations, pads, "NOTSET")
+    added = list(output_padding or [0] * rank)
+    if auto_pad != "NOTSET" or output_shape is not None:
+        wanted = None if output_shape is None else list(output_shape)[-rank:]
+        window, added = _automatic(emit, window, sizes, added, wanted, auto_pad)
+    result = emit(
+        getattr(relax.op.nn, f"conv{rank}d_transpose")(
+            data,
+            weight,
+            window.strides,
+            window.padding,
+            added,
+            window.dilations,
+            group,
+            data_layout=f"NC{spatial}",
+            kernel_layout=f"IO{spatial}",
+        )
+    )
+    return _with_bias(emit, result, bias)
+
+
+def _automatic(
+    emit: NodeEmitter,
+    window: Window,
+    sizes: Sizes,
+    added: list[int],
+    wanted: list[int] | None,
+    auto_pad: str,
+) -> tuple[Window, list[int]]:
+    """Return the padding that leads to a shape, and what is added behind the result."""
+    steps = window.strides
+    if wanted is None and auto_pad == "VALID":
+        return window, added
+    if wanted is None:
+        wanted = [size * step for size, step in zip(sizes, steps, strict=True)]
+    total = [
+        step * (size - 1) + extra + extent - out
+        for step, size, extra, extent, out in zip(
+            steps, sizes, added, window.extents, wanted, strict=True
+        )
+    ]
+    # A larger result than the windows reach has zeros at its end.
+    added = [extra + max(-pad, 0) for extra, pad in zip(added, total, strict=True)]
+    half = [max(pad, 0) // 2 for pad in total]
+    rest = [max(pad, 0) - less for pad, less in zip(total, half, strict=True)]
+    before, after = (half, rest) if auto_pad == "SAME_UPPER" else (rest, half)
+    return Window(window.kernel, steps, window.dilations, before, after), added
+
+
+@operator("ConvInteger")
+def conv_integer(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    weight: relax.Expr,
+    x_zero_point: relax.Expr | None = None,
+    w_zero_point: relax.Expr | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sizes | None = None,
+    group: int = 1,
+    kernel_shape: Sizes | None = None,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> relax.Expr:
+    """Convolve 8-bit integers, less their zero points, with sums of 32 bits."""
+    left, right = shifted(emit, data, x_zero_point, 1), shifted(emit, weight, w_zero_point, 0)
+    kernel = _kernel(emit, data, weight, kernel_shape)
+    window = window_of(emit, shape_of(data)[2:], kernel, strides, dilations, pads, auto_pad)
+    return _convolved(emit, left, right, window, group)
+
+
+def _kernel(
+    emit: NodeEmitter, data: relax.Expr, weight: relax.Expr, given: Sizes | None
+) -> list[int]:
+    kernel = list(shape_of(weight)[2:])
+    if given is not None and list(given) != kernel:
+        raise emit.error(f"has kernel_shape={list(given)}, but a kernel of {kernel}.")
+    if len(kernel) != len(shape_of(data)) - 2:
+        raise emit.error(f"has a kernel of {kernel} for data of {list(shape_of(data))}.")
+    return kernel
+
+
+def _spatial(emit: NodeEmitter, data: relax.Expr) -> str:
+    rank = len(shape_of(data)) - 2
+    if not 1 <= rank <= 3:
+        raise emit.error(f"has data of {rank + 2} axes; 3 to 5 are supported.")
+    return "DHW"[-rank:]
+
+
+def _with_bias(emit: NodeEmitter, result: relax.Expr, bias: relax.Expr | None) -> relax.Expr:
+    if bias is None:
+        return result
+    return emit(relax.op.add(result, emit.along(bias, 1, len(shape_of(result)))))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors that are made of numbers alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import relax
+
+from ...emitter import constant, constant_array, dtype_of, shape_of
+from ..node_emitter import NodeEmitter
+from ..numbers import is_integer
+from ..tensors import name_of_type
+from .table import operator
+
+
+@operator("Constant")
+def constant_node(
+    emit: NodeEmitter,
+    *,
+    value: relax.Expr | None = None,
+    value_float: float | None = None,
+    value_floats: Sequence[float] | None = None,
+    value_int: int | None = None,
+    value_ints: Sequence[int] | None = None,
+) -> relax.Expr:
+    if value is not None:
+        return value
+    whole = value_ints if value_int is None else value_int
+    if whole is not None:
+        return constant(np.array(whole, "int64"))
+    real = value_floats if value_float is None else value_float
+    if real is not None:
+        return constant(np.array(real, "float32"))
+    raise emit.error("has no value.")
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(
+    emit: NodeEmitter, shape: relax.Expr, *, value: relax.Expr | None = None
+) -> relax.Expr:
+    number = np.zeros(1, "float32") if value is None else emit.array(value, "its value")
+    sizes = emit.integers(shape, "its shape")
+    return emit.filled(sizes, number.reshape(-1)[0].item(), str(number.dtype))
+
+
+@operator("Range")
+def range_(
+    emit: NodeEmitter,
+    start: relax.Expr,
+    limit: relax.Expr,
+    delta: relax.Expr,
+    *,
+    stash_type: int = 1,
+) -> relax.Expr:
+    dtype = dtype_of(start)
+    begin, end, step = (
+        emit.number(number, what)
+        for number, what in ((start, "its start"), (limit, "its limit"), (delta, "its step"))
+    )
+    if step == 0:
+        raise emit.error("has a step of 0.")
+    count = max(math.ceil((end - begin) / step), 0)
+    emit.allocate([count], "int64")
+    if is_integer(dtype):
+        return constant((int(begin) + int(step) * np.arange(count)).astype(dtype))
+    return constant((begin + step * np.arange(count)).astype(dtype))
+
+
+@operator("EyeLike")
+def eye_like(
+    emit: NodeEmitter, data: relax.Expr, *, dtype: int | None = None, k: int = 0
+) -> relax.Expr:
+    name = dtype_of(data) if dtype is None else name_of_type(emit, dtype)
+    rows, columns = shape_of(data)
+    emit.allocate([rows, columns], name)
+    return constant(np.eye(rows, columns, k).astype(name))
+
+
+@operator("Dropout")
+def dropout(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    ratio: relax.Expr | None = None,
+    training_mode: relax.Expr | None = None,
+    *,
+    seed: int | None = None,
+    is_test: int = 1,
+) -> tuple[relax.Expr, ...]:
+    """Pass the data on, and a mask that drops nothing."""
+    drops = ratio is None or constant_array(ratio) is None or emit.number(ratio, "its ratio") != 0
+    if training_mode is not None and drops:
+        switch = constant_array(training_mode)
+        if switch is None or switch.any():
+            raise emit.error("is in training mode; export the model in inference mode.")
+    if not emit.wants(1):
+        return (data,)
+    return data, emit.filled(shape_of(data), True, "bool")
+
+
+def _window(emit: NodeEmitter, size: relax.Expr, periodic: int) -> np.ndarray:
+    """Return the angle of each element of a window."""
+    count = int(emit.number(size, "its size"))
+    emit.allocate([count], "float64")
+    return 2 * np.pi * np.arange(count) / (count if periodic else max(count - 1, 1))
+
+
+def _register_windows() -> None:
+    terms = {
+        "HannWindow": (0.5, 0.5, 0.0),
+        "HammingWindow": (25 / 46, 21 / 46, 0.0),
+        "BlackmanWindow": (0.42, 0.5, 0.08),
+    }
+    for name, (a, b, c) in terms.items():
+
+        def convert(
+            emit: NodeEmitter,
+            size: relax.Expr,
+            *,
+            output_datatype: int = 1,
+            periodic: int = 1,
+            a: float = a,
+            b: float = b,
+            c: float = c,
+        ) -> relax.Expr:
+            angle = _window(emit, size, periodic)
+            values = a - b * np.cos(angle) + c * np.cos(2 * angle)
+            return constant(values.astype(name_of_type(emit, output_datatype)))
+
+        operator(name)(convert)
+
+
+_register_windows()

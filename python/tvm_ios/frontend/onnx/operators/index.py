@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gathering, scattering and sorting of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import relax
+
+from ...emitter import constant, constant_array, dtype_of, shape_of
+from ..node_emitter import NodeEmitter
+from ..numbers import is_signed
+from .table import Value, operator
+
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+
+def counted_from_the_begin(
+    emit: NodeEmitter, indices: relax.Expr, extents: Sequence[int]
+) -> relax.Expr:
+    """Return indices that may count from the end as ones from the begin.
+
+    Parameters
+    ----------
+    emit : NodeEmitter
+    indices : relax.Expr
+    extents : sequence of int
+        The length of the axis, or of the axis of each of the last axis' coordinates.
+    """
+    if not is_signed(dtype_of(indices)):
+        return indices
+    known = constant_array(indices)
+    if known is not None and not (known < 0).any():
+        return indices
+    lengths = constant(np.array(extents if len(extents) > 1 else extents[0], dtype_of(indices)))
+    negative = emit(relax.op.less(indices, emit.scalar(0, indices)))
+    return emit(relax.op.where(negative, emit(relax.op.add(indices, lengths)), indices))
+
+
+@operator("Gather")
+def gather(
+    emit: NodeEmitter, data: relax.Expr, indices: relax.Expr, *, axis: int = 0
+) -> relax.Expr:
+    axis = emit.axis(axis, len(shape_of(data)))
+    places = counted_from_the_begin(emit, indices, [shape_of(data)[axis]])
+    return emit(relax.op.take(data, places, axis))
+
+
+@operator("GatherElements")
+def gather_elements(
+    emit: NodeEmitter, data: relax.Expr, indices: relax.Expr, *, axis: int = 0
+) -> relax.Expr:
+    axis = emit.axis(axis, len(shape_of(data)))
+    places = counted_from_the_begin(emit, indices, [shape_of(data)[axis]])
+    return emit(relax.op.gather_elements(data, places, axis))
+
+
+@operator("GatherND")
+def gather_nd(
+    emit: NodeEmitter, data: relax.Expr, indices: relax.Expr, *, batch_dims: int = 0
+) -> relax.Expr:
+    count = shape_of(indices)[-1]
+    extents = shape_of(data)[batch_dims : batch_dims + count]
+    places = counted_from_the_begin(emit, indices, extents)
+    return emit(relax.op.gather_nd(data, places, batch_dims))
+
+
+@operator("Scatter", "ScatterElements")
+def scatter_elements(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    indices: relax.Expr,
+    updates: relax.Expr,
+    *,
+    axis: int = 0,
+    reduction: str = "none",
+) -> relax.Expr:
+    axis = emit.axis(axis, len(shape_of(data)))
+    kind = _reduction(emit, reduction)
+    return emit(relax.op.scatter_elements(data, indices, updates, axis, kind))
+
+
+@operator("ScatterND")
+def scatter_nd(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    indices: relax.Expr,
+    updates: relax.Expr,
+    *,
+    reduction: str = "none",
+) -> relax.Expr:
+    extents = shape_of(data)[: shape_of(indices)[-1]]
+    places = counted_from_the_begin(emit, indices, extents)
+    return emit(relax.op.scatter_nd(data, places, updates, _reduction(emit, reduction)))
+
+
+def _reduction(emit: NodeEmitter, name: str) -> str:
+    if name not in _REDUCTIONS:
+        raise emit.error(f"has the reduction {name!r}; there are: {', '.join(_REDUCTIONS)}.")
+    return _REDUCTIONS[name]
+
+
+@operator("OneHot")
+def one_hot(
+    emit: NodeEmitter,
+    indices: relax.Expr,
+    depth: relax.Expr,
+    values: relax.Expr,
+    *,
+    axis: int = -1,
+) -> relax.Expr:
+    """Return the second value where an index is the place along a new axis, else the first.
+
+    Indices out of range give the first value everywhere.
+    """
+    count = int(emit.number(depth, "its depth"))
+    ndim = len(shape_of(indices)) + 1
+    axis = emit.axis(axis, ndim)
+    places = emit.cast(indices, "int64")
+    lengths = [count]
+    negative = emit(relax.op.less(places, emit.scalar(0, places)))
+    moved = emit(relax.op.add(places, emit.scalar(lengths[0], places)))
+    places = emit(relax.op.where(negative, moved, places))
+    shape = list(shape_of(indices))
+    places = emit.reshape(places, [*shape[:axis], 1, *shape[axis:]])
+    grid = emit.along(emit.positions(count, "int64"), axis, ndim)
+    off, on = (emit.reshape(emit.slice(values, 0, i, i + 1), []) for i in (0, 1))
+    return emit(relax.op.where(emit(relax.op.equal(grid, places)), on, off))
+
+
+@operator("TopK")
+def top_k(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    k: relax.Expr,
+    *,
+    axis: int = -1,
+    largest: int = 1,
+    sorted: int = 1,
+) -> Value:
+    """Return the largest, or smallest, elements along an axis and their places."""
+    if dtype_of(data) == "uint64":
+        raise emit.error("takes the largest of uint64, which is not supported.")
+    axis = emit.axis(axis, len(shape_of(data)))
+    count = int(emit.number(k, "how many it takes"))
+    found = emit(relax.op.topk(data, count, axis, "both", bool(largest), "int64"))
+    return tuple(emit(relax.TupleGetItem(found, i)) for i in range(2))
+
+
+@operator("TensorScatter")
+def tensor_scatter(
+    emit: NodeEmitter,
+    past: relax.Expr,
+    update: relax.Expr,
+    write_indices: relax.Expr | None = None,
+    *,
+    axis: int = -2,
+    mode: str = "linear",
+) -> relax.Expr:
+    """Write rows into a cache, from a place of each batch on; circular ones begin again."""
+    shape, length = shape_of(past), shape_of(update)
+    axis = emit.axis(axis, len(shape))
+    places = emit.along(emit.positions(length[axis], "int64"), axis, len(shape))
+    if write_indices is not None:
+        begins = emit.reshape(write_indices, [shape[0], *[1] * (len(shape) - 1)])
+        places = emit(relax.op.add(places, emit.cast(begins, "int64")))
+    if mode == "circular":
+        places = emit(relax.op.floor_mod(places, emit.scalar(shape[axis], places)))
+    elif mode != "linear":
+        raise emit.error(f"has the mode {mode!r}, which is neither linear nor circular.")
+    places = emit.broadcast(places, length)
+    return emit(relax.op.scatter_elements(past, places, update, axis))

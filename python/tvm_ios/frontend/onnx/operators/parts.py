@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Splitting, joining, repeating and padding of tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from ...emitter import constant, dtype_of, is_constant, shape_of
+from ..node_emitter import SMALL, NodeEmitter
+from .table import Value, operator
+
+_EDGES = {"constant": "constant", "edge": "replicate"}
+
+
+@operator("Concat")
+def concat(emit: NodeEmitter, *tensors: relax.Expr, axis: int = 1) -> relax.Expr:
+    axis = emit.axis(axis, len(shape_of(tensors[0])))
+    filled = [x for x in tensors if shape_of(x)[axis]] or [tensors[0]]
+    if len(filled) == 1:
+        return filled[0]
+    return emit(relax.op.concat(filled, axis))
+
+
+@operator("Split")
+def split(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    split: relax.Expr | None = None,
+    *,
+    axis: int = 0,
+    num_outputs: int | None = None,
+) -> Value:
+    """Split into parts of given sizes, or of the same; the last may be smaller."""
+    axis = emit.axis(axis, len(shape_of(data)))
+    length, count = shape_of(data)[axis], num_outputs or emit.num_outputs
+    if split is not None:
+        sizes = emit.integers(split, "the sizes of its parts")
+    else:
+        each = -(-length // count)
+        sizes = [min(each, length - i * each) for i in range(count)]
+    if sum(sizes) != length or min(sizes) < 0:
+        raise emit.error(f"splits an axis of {length} into {sizes}.")
+    emit.expect(len(sizes))
+    if len(sizes) == 1:
+        return (data,)
+    if 0 in sizes:
+        ends = np.cumsum(sizes)
+        return tuple(
+            emit.slice(data, axis, int(end) - size, int(end))
+            for size, end in zip(sizes, ends, strict=True)
+        )
+    parts = emit(relax.op.split(data, [int(end) for end in np.cumsum(sizes)[:-1]], axis))
+    return tuple(emit(relax.TupleGetItem(parts, i)) for i in range(len(sizes)))
+
+
+@operator("Slice")
+def slice_(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    starts: relax.Expr,
+    ends: relax.Expr,
+    axes: relax.Expr | None = None,
+    steps: relax.Expr | None = None,
+) -> relax.Expr:
+    shape = shape_of(data)
+    begins, stops = emit.integers(starts, "its starts"), emit.integers(ends, "its ends")
+    given = range(len(begins)) if axes is None else emit.integers(axes, "its axes")
+    chosen = emit.axes(list(given), len(shape))
+    strides = [1] * len(begins) if steps is None else emit.integers(steps, "its steps")
+    if 0 in strides:
+        raise emit.error("has a step of 0.")
+    ranges = [
+        slice(*bounds).indices(shape[axis])
+        for axis, *bounds in zip(chosen, begins, stops, strides, strict=True)
+    ]
+    return _sliced(emit, data, dict(zip(chosen, ranges, strict=True)))
+
+
+def _sliced(
+    emit: NodeEmitter, data: relax.Expr, ranges: dict[int, tuple[int, int, int]]
+) -> relax.Expr:
+    """Slice by the begin, end and step of some axes, of which an end of -1 is before the first."""
+    shape = shape_of(data)
+    lengths = {axis: len(range(*bounds)) for axis, bounds in ranges.items()}
+    if 0 in lengths.values():
+        sizes = [lengths.get(axis, number) for axis, number in enumerate(shape)]
+        return constant(np.zeros(sizes, dtype_of(data)))
+    moved = {a: r for a, r in ranges.items() if r != (0, shape[a], 1)}
+    if not moved:
+        return data
+    # In Relax, -1 counts from the back, too; the end before the first element is -size - 1.
+    ends = [end if end >= 0 else -shape[axis] - 1 for axis, (_, end, _) in moved.items()]
+    begins, steps = ([r[i] for r in moved.values()] for i in (0, 2))
+    return emit(relax.op.strided_slice(data, list(moved), begins, ends, steps))
+
+
+@operator("Tile")
+def tile(emit: NodeEmitter, data: relax.Expr, repeats: relax.Expr) -> relax.Expr:
+    counts = emit.integers(repeats, "its repeats")
+    shape = [size * count for size, count in zip(shape_of(data), counts, strict=True)]
+    if list(shape_of(data)) == shape:
+        return data
+    if is_constant(data) and np.prod(shape) <= SMALL:
+        emit.allocate(shape, dtype_of(data))
+        return constant(np.tile(emit.array(data, "what it repeats"), counts))
+    return emit(relax.op.tile(data, counts))
+
+
+@operator("Pad")
+def pad(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    pads: relax.Expr,
+    value: relax.Expr | None = None,
+    axes: relax.Expr | None = None,
+    *,
+    mode: str = "constant",
+) -> relax.Expr:
+    """Pad, or crop where a number is negative."""
+    ndim = len(shape_of(data))
+    given = range(ndim) if axes is None else emit.integers(axes, "its axes")
+    chosen, numbers = emit.axes(list(given), ndim), emit.integers(pads, "its pads")
+    if len(numbers) != 2 * len(chosen):
+        raise emit.error(f"has {len(numbers)} pads for {len(chosen)} axes.")
+    widths = {axis: (numbers[i], numbers[len(chosen) + i]) for i, axis in enumerate(chosen)}
+    for axis, (before, after) in widths.items():
+        size = shape_of(data)[axis]
+        bounds = (max(-before, 0), size + min(after, 0), 1)
+        if bounds[0] > bounds[1]:
+            raise emit.error(f"crops an axis of {size} by more than it has.")
+        data = _sliced(emit, data, {axis: bounds})
+    added = {axis: (max(b, 0), max(a, 0)) for axis, (b, a) in widths.items()}
+    return _padded(emit, data, {axis: w for axis, w in added.items() if any(w)}, value, mode)
+
+
+def _padded(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    widths: dict[int, tuple[int, int]],
+    value: relax.Expr | None,
+    mode: str,
+) -> relax.Expr:
+    if not widths:
+        return data
+    if mode in ("reflect", "wrap"):
+        return _mirrored(emit, data, widths, mode)
+    if mode not in _EDGES:
+        raise emit.error(f"has the mode {mode!r}, which is not known.")
+    if mode == "constant" and value is not None and not is_constant(value):
+        return _padded_by_computed(emit, data, widths, value)
+    number = 0.0 if value is None else emit.number(value, "the value that it pads with")
+    flat = [n for axis in range(len(shape_of(data))) for n in widths.get(axis, (0, 0))]
+    return emit(relax.op.nn.pad(data, flat, _EDGES[mode], number))
+
+
+def _padded_by_computed(
+    emit: NodeEmitter, data: relax.Expr, widths: dict[int, tuple[int, int]], value: relax.Expr
+) -> relax.Expr:
+    """Pad by a number that is computed while the model runs."""
+    number = emit.reshape(value, [1] * len(shape_of(data)))
+    for axis, sizes in widths.items():
+        shape = list(shape_of(data))
+        borders = [
+            [emit.broadcast(number, [*shape[:axis], size, *shape[axis + 1 :]])] if size else []
+            for size in sizes
+        ]
+        data = emit(relax.op.concat([*borders[0], data, *borders[1]], axis))
+    return data
+
+
+def _mirrored(
+    emit: NodeEmitter, data: relax.Expr, widths: dict[int, tuple[int, int]], mode: str
+) -> relax.Expr:
+    """Pad by reflection without the border's pixels, or by the other end of the axis."""
+    for axis, (before, after) in widths.items():
+        size = shape_of(data)[axis]
+        if mode == "reflect" and max(before, after) >= size:
+            raise emit.error(f"reflects {max(before, after)} elements of an axis of {size}.")
+        numpy_mode = "reflect" if mode == "reflect" else "wrap"
+        places = np.pad(np.arange(size), (before, after), numpy_mode)  # type: ignore[call-overload]
+        emit.allocate([places.size], "int64")
+        data = emit(relax.op.take(data, constant(places), axis, "clip"))
+    return data
+
+
+@operator("Trilu")
+def trilu(
+    emit: NodeEmitter, data: relax.Expr, k: relax.Expr | None = None, *, upper: int = 1
+) -> relax.Expr:
+    """Keep the elements above, or below, a diagonal, and set the others to 0."""
+    if k is None or is_constant(k):
+        diagonal = 0 if k is None else int(emit.number(k, "its diagonal"))
+        return emit((relax.op.triu if upper else relax.op.tril)(data, diagonal))
+    rows, columns = shape_of(data)[-2:]
+    emit.allocate([rows, columns], "int64")
+    diagonals = constant(np.arange(columns) - np.arange(rows)[:, None])
+    build = relax.op.greater_equal if upper else relax.op.less_equal
+    kept = emit(build(diagonals, emit.reshape(emit.cast(k, "int64"), [])))
+    return emit(relax.op.where(kept, data, emit.scalar(0, data)))
+
+
+@operator("ReverseSequence")
+def reverse_sequence(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    sequence_lens: relax.Expr,
+    *,
+    batch_axis: int = 1,
+    time_axis: int = 0,
+) -> relax.Expr:
+    return emit(relax.op.reverse_sequence(data, sequence_lens, time_axis, batch_axis))
+
+
+@operator("Compress")
+def compress(
+    emit: NodeEmitter, data: relax.Expr, condition: relax.Expr, *, axis: int | None = None
+) -> relax.Expr:
+    """Keep elements where a constant condition holds."""
+    kept = emit.array(condition, "which elements it keeps").reshape(-1)
+    if axis is None:
+        data, axis = emit.reshape(data, [int(np.prod(shape_of(data)))]), 0
+    axis = emit.axis(axis, len(shape_of(data)))
+    places = np.flatnonzero(kept[: shape_of(data)[axis]])
+    return emit(relax.op.take(data, constant(places.astype("int64")), axis, "clip"))

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poolings of one to three dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from ...emitter import constant, dtype_of, shape_of
+from ..node_emitter import NodeEmitter
+from ..numbers import is_integer
+from .table import Value, operator
+from .window import Window, window_of
+
+Sizes = Sequence[int]
+
+
+def _pool(
+    emit: NodeEmitter, kind: str, data: relax.Expr, window: Window, **options: Any
+) -> relax.Expr:
+    """Pool with a window that stays within the padding."""
+    rank = len(window.kernel)
+    if not 1 <= rank <= 3:
+        raise emit.error(f"has data of {rank + 2} axes; 3 to 5 are supported.")
+    build = getattr(relax.op.nn, f"{kind}_pool{rank}d")
+    layout = f"NC{'DHW'[-rank:]}"
+    return emit(
+        build(
+            data,
+            window.kernel,
+            window.strides,
+            window.padding,
+            window.dilations,
+            False,
+            layout=layout,
+            **options,
+        )
+    )
+
+
+def _reaching(window: Window, sizes: Sizes, ceil: bool) -> Window:
+    """Return a window with as much padding as its last place needs."""
+    if not ceil:
+        return window
+    after = [
+        max((count - 1) * stride + extent - size - before, 0)
+        for count, stride, extent, size, before in zip(
+            window.counts(sizes, ceil), window.strides, window.extents, sizes, window.before,
+            strict=True,
+        )
+    ]  # fmt: skip
+    return replace(window, after=after)
+
+
+def _least(dtype: str) -> float:
+    return int(np.iinfo(dtype).min) if is_integer(dtype) else -math.inf
+
+
+@operator("MaxPool")
+def max_pool(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sizes | None = None,
+    kernel_shape: Sizes,
+    pads: Sizes | None = None,
+    storage_order: int = 0,
+    strides: Sizes | None = None,
+) -> Value:
+    """Return the largest elements of windows, and their places in the flattened data."""
+    sizes = shape_of(data)[2:]
+    window = window_of(emit, sizes, kernel_shape, strides, dilations, pads, auto_pad)
+    window = _reaching(window, sizes, bool(ceil_mode))
+    if emit.wants(1):
+        return _largest_with_places(emit, data, window, storage_order)
+    return (_pool(emit, "max", data, window),)
+
+
+def _largest_with_places(
+    emit: NodeEmitter, data: relax.Expr, window: Window, storage_order: int
+) -> tuple[relax.Expr, relax.Expr]:
+    """Gather the elements of each window side by side, and find the first largest one."""
+    shape, rank = shape_of(data), len(window.kernel)
+    places, inside = _places(window, shape[2:])
+    count, each = places.shape
+    rows = emit.reshape(data, [shape[0] * shape[1], math.prod(shape[2:])])
+    emit.allocate(places.shape, "int64")
+    taken = emit(relax.op.take(rows, constant(places.reshape(-1)), 1, "clip"))
+    windows = emit.reshape(taken, [shape[0] * shape[1], count, each])
+    if not inside.all():
+        least = emit.scalar(_least(dtype_of(data)), data)
+        windows = emit(relax.op.where(constant(inside[None]), windows, least))
+    result = [*shape[:2], *window.counts(shape[2:])]
+    largest = emit.reshape(emit(relax.op.max(windows, [2])), result)
+    first = emit.cast(emit(relax.op.argmax(windows, 2)), "int64")
+    named = places
+    if storage_order and rank > 1:
+        indices = np.unravel_index(places, shape[2:])
+        named = np.ravel_multi_index(indices[::-1], shape[:1:-1])
+    offsets = emit(relax.op.add(first, constant((np.arange(count) * each)[None])))
+    found = emit(relax.op.take(constant(named.reshape(-1)), offsets, 0, "clip"))
+    plane = np.arange(shape[0] * shape[1])[:, None] * math.prod(shape[2:])
+    return largest, emit.reshape(emit(relax.op.add(found, constant(plane))), result)
+
+
+def _places(window: Window, sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
+    """Return the flat place of each element of each window, and whether it is in the data."""
+    rank, counts = len(sizes), window.counts(sizes)
+    axes = []
+    for axis in range(rank):
+        begins = np.arange(counts[axis]) * window.strides[axis] - window.before[axis]
+        axes.append(begins[:, None] + np.arange(window.kernel[axis]) * window.dilations[axis])
+    flat = np.zeros((1, 1), "int64")
+    inside = np.ones((1, 1), bool)
+    for size, places in zip(sizes, axes, strict=True):
+        within = (places >= 0) & (places < size)
+        clipped = places.clip(0, size - 1)
+        flat = flat[:, None, :, None] * size + clipped[None, :, None, :]
+        inside = inside[:, None, :, None] & within[None, :, None, :]
+        flat, inside = (x.reshape(math.prod(x.shape[:2]), -1) for x in (flat, inside))
+    return flat, inside
+
+
+@operator("AveragePool")
+def average_pool(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Sizes | None = None,
+    kernel_shape: Sizes,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> relax.Expr:
+    """Return means of windows; what lies behind the padding never counts."""
+    sizes = shape_of(data)[2:]
+    window = window_of(emit, sizes, kernel_shape, strides, dilations, pads, auto_pad)
+    whole = _reaching(window, sizes, bool(ceil_mode))
+    counting = bool(count_include_pad) and any(window.padding)
+    beyond = any(more > less for more, less in zip(whole.after, window.after, strict=True))
+    if any(hole > 1 for hole in window.dilations) or (counting and beyond):
+        return _mean_of_windows(emit, data, whole, window, counting)
+    return _pool(emit, "avg", data, whole, count_include_pad=counting)
+
+
+def _mean_of_windows(
+    emit: NodeEmitter, data: relax.Expr, whole: Window, padded: Window, counting: bool
+) -> relax.Expr:
+    """Divide sums of windows, which are depthwise convolutions, by what they count."""
+    total = _sum_of_windows(emit, data, whole)
+    counts = np.ones([1] * len(whole.kernel))
+    for axis, size in enumerate(shape_of(data)[2:]):
+        first = -padded.before[axis] if counting else 0
+        last = size + (padded.after[axis] if counting else 0)
+        begins = np.arange(shape_of(total)[2 + axis]) * whole.strides[axis] - whole.before[axis]
+        places = begins[:, None] + np.arange(whole.kernel[axis]) * whole.dilations[axis]
+        along = ((places >= first) & (places < last)).sum(1)
+        counts = counts * along.reshape([-1 if i == axis else 1 for i in range(counts.ndim)])
+    divisor = constant(counts[None, None].astype(dtype_of(data)))
+    return emit(relax.op.divide(total, divisor))
+
+
+def _sum_of_windows(emit: NodeEmitter, data: relax.Expr, window: Window) -> relax.Expr:
+    rank, channels = len(window.kernel), shape_of(data)[1]
+    spatial = "DHW"[-rank:]
+    return emit(
+        getattr(relax.op.nn, f"conv{rank}d")(
+            data,
+            emit.full([channels, 1, *window.kernel], 1, dtype_of(data)),
+            window.strides,
+            window.padding,
+            window.dilations,
+            channels,
+            data_layout=f"NC{spatial}",
+            kernel_layout=f"OI{spatial}",
+        )
+    )
+
+
+@operator("LpPool")
+def lp_pool(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sizes | None = None,
+    kernel_shape: Sizes,
+    p: int = 2,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> relax.Expr:
+    """Return norms of windows."""
+    sizes = shape_of(data)[2:]
+    window = window_of(emit, sizes, kernel_shape, strides, dilations, pads, auto_pad)
+    window = _reaching(window, sizes, bool(ceil_mode))
+    total = _sum_of_windows(emit, _powers(emit, data, p), window)
+    return _root(emit, total, p)
+
+
+def _powers(emit: NodeEmitter, data: relax.Expr, p: int) -> relax.Expr:
+    if p == 2:
+        return emit(relax.op.multiply(data, data))
+    size = emit(relax.op.abs(data))
+    return size if p == 1 else emit(relax.op.power(size, emit.scalar(p, data)))
+
+
+def _root(emit: NodeEmitter, total: relax.Expr, p: int) -> relax.Expr:
+    if p == 1:
+        return total
+    if p == 2:
+        return emit(relax.op.sqrt(total))
+    return emit(relax.op.power(total, emit.scalar(1 / p, total)))
+
+
+def _spatial_axes(emit: NodeEmitter, data: relax.Expr) -> list[int]:
+    axes = list(range(2, len(shape_of(data))))
+    if not axes:
+        raise emit.error(f"has data of {list(shape_of(data))}, which are no images.")
+    return axes
+
+
+@operator("GlobalAveragePool")
+def global_average_pool(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
+    return emit(relax.op.mean(data, _spatial_axes(emit, data), True))
+
+
+@operator("GlobalMaxPool")
+def global_max_pool(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
+    return emit(relax.op.max(data, _spatial_axes(emit, data), True))
+
+
+@operator("GlobalLpPool")
+def global_lp_pool(emit: NodeEmitter, data: relax.Expr, *, p: int = 2) -> relax.Expr:
+    axes = _spatial_axes(emit, data)
+    return _root(emit, emit(relax.op.sum(_powers(emit, data, p), axes, True)), p)
+
+
+@operator("MaxUnpool")
+def max_unpool(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    indices: relax.Expr,
+    output_shape: relax.Expr | None = None,
+    *,
+    kernel_shape: Sizes,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> relax.Expr:
+    """Write elements to the places that they had before a pooling."""
+    shape = shape_of(data)
+    window = window_of(emit, shape[2:], kernel_shape, strides, None, pads, "NOTSET")
+    natural = [
+        (size - 1) * stride + extent - before - after
+        for size, stride, extent, before, after in zip(
+            shape[2:], window.strides, window.extents, window.before, window.after, strict=True
+        )
+    ]
+    smaller = [*shape[:2], *natural]
+    final = smaller if output_shape is None else emit.integers(output_shape, "its shape")
+    zeros = emit.filled([math.prod(smaller)], 0, dtype_of(data))
+    count = math.prod(shape)
+    flat = (emit.reshape(indices, [count]), emit.reshape(data, [count]))
+    filled = emit.reshape(emit(relax.op.scatter_elements(zeros, *flat, 0)), smaller)
+    if smaller == list(final):
+        return filled
+    widths = [n for a, b in zip(smaller, final, strict=True) for n in (0, b - a)]
+    return emit(relax.op.nn.pad(filled, widths, "constant", 0.0))

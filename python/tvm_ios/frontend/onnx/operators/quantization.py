@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear quantisation to 8- and 16-bit integers, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from ...emitter import dtype_of, shape_of
+from ..node_emitter import NodeEmitter
+from ..tensors import name_of_type
+from .table import Value, operator
+
+
+@operator("QuantizeLinear")
+def quantize_linear(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    scale: relax.Expr,
+    zero_point: relax.Expr | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> relax.Expr:
+    dtype = "uint8" if zero_point is None else dtype_of(zero_point)
+    if output_dtype:
+        dtype = name_of_type(emit, output_dtype)
+    if block_size:
+        return _quantized_by_blocks(emit, data, scale, zero_point, axis, block_size, dtype)
+    if zero_point is None:
+        zero_point = emit.full(shape_of(scale), 0, dtype)
+    scale = emit.cast(scale, dtype_of(data))
+    scale, zero_point, place = _of_axis(emit, data, scale, zero_point, axis)
+    return emit(relax.op.quantize(data, scale, zero_point, place, dtype))
+
+
+@operator("DequantizeLinear")
+def dequantize_linear(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    scale: relax.Expr,
+    zero_point: relax.Expr | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> relax.Expr:
+    dtype = name_of_type(emit, output_dtype) if output_dtype else dtype_of(scale)
+    if block_size:
+        scale, zero_point = (
+            part if part is None else _repeated(emit, part, axis, block_size, shape_of(data))
+            for part in (scale, zero_point)
+        )
+        assert scale is not None, "it is required"
+        return emit.cast(_product(emit, data, scale, zero_point), dtype)
+    if zero_point is None:
+        zero_point = emit.full(shape_of(scale), 0, dtype_of(data))
+    scale, zero_point, place = _of_axis(emit, data, scale, zero_point, axis)
+    if dtype_of(data) not in ("int8", "uint8", "int16", "uint16", "int32"):
+        raise emit.error(f"dequantises {dtype_of(data)}, which is not supported.")
+    return emit(relax.op.dequantize(data, scale, zero_point, place, dtype))
+
+
+def _of_axis(
+    emit: NodeEmitter, data: relax.Expr, scale: relax.Expr, zero_point: relax.Expr, axis: int
+) -> tuple[relax.Expr, relax.Expr, int]:
+    """Return one scale and zero point as numbers, several as they are, and their axis."""
+    ndim, sizes = len(shape_of(data)), shape_of(scale)
+    if sizes in ((), (1,)) and not (sizes and ndim == 1 and shape_of(data)[0] == 1):
+        last = max(ndim - 1, 0)
+        return emit.reshape(scale, []), emit.reshape(zero_point, []), last
+    place = 0 if ndim <= 1 and axis == 1 else emit.axis(axis, ndim)
+    if len(sizes) != 1 or sizes[0] != shape_of(data)[place]:
+        raise emit.error(f"has {list(sizes)} scales for axis {place} of {list(shape_of(data))}.")
+    return scale, zero_point, place
+
+
+def _repeated(
+    emit: NodeEmitter, part: relax.Expr, axis: int, count: int, shape: tuple[int, ...]
+) -> relax.Expr:
+    """Repeat each element along an axis, and cut what is beyond the data."""
+    axis = emit.axis(axis, len(shape))
+    sizes = list(shape_of(part))
+    apart = emit.reshape(part, [*sizes[: axis + 1], 1, *sizes[axis + 1 :]])
+    wide = emit.broadcast(apart, [*sizes[: axis + 1], count, *sizes[axis + 1 :]])
+    joined = emit.reshape(wide, [*sizes[:axis], sizes[axis] * count, *sizes[axis + 1 :]])
+    return emit.slice(joined, axis, 0, shape[axis])
+
+
+def _product(
+    emit: NodeEmitter, data: relax.Expr, scale: relax.Expr, zero_point: relax.Expr | None
+) -> relax.Expr:
+    numbers = emit.cast(data, "int32")
+    if zero_point is not None:
+        numbers = emit(relax.op.subtract(numbers, emit.cast(zero_point, "int32")))
+    return emit(relax.op.multiply(emit.cast(numbers, dtype_of(scale)), scale))
+
+
+def _quantized_by_blocks(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    scale: relax.Expr,
+    zero_point: relax.Expr | None,
+    axis: int,
+    block: int,
+    dtype: str,
+) -> relax.Expr:
+    scale = _repeated(emit, emit.cast(scale, dtype_of(data)), axis, block, shape_of(data))
+    numbers = emit(relax.op.round(relax.op.divide(data, scale)))
+    if zero_point is not None:
+        zero = _repeated(emit, zero_point, axis, block, shape_of(data))
+        numbers = emit(relax.op.add(numbers, emit.cast(zero, dtype_of(data))))
+    limits = np.iinfo(dtype)
+    limited = emit(relax.op.clip(numbers, float(limits.min), float(limits.max)))
+    return emit.cast(limited, dtype)
+
+
+@operator("DynamicQuantizeLinear")
+def dynamic_quantize_linear(emit: NodeEmitter, data: relax.Expr) -> Value:
+    """Quantise to 0 ... 255 by the range of the data, which is extended to 0."""
+    zero = emit.scalar(0, data)
+    axes = list(range(len(shape_of(data))))
+    largest = emit(relax.op.maximum(relax.op.max(data, axes), zero))
+    least = emit(relax.op.minimum(relax.op.min(data, axes), zero))
+    scale = relax.op.divide(relax.op.subtract(largest, least), emit.scalar(255, data))
+    scale = emit(scale)
+    place = emit(relax.op.divide(relax.op.subtract(zero, least), scale))
+    rounded = emit(relax.op.round(emit(relax.op.clip(place, 0.0, 255.0))))
+    zero_point = emit.cast(rounded, "uint8")
+    numbers = emit(relax.op.round(relax.op.divide(data, scale)))
+    numbers = emit(relax.op.add(numbers, rounded))
+    result = emit.cast(emit(relax.op.clip(numbers, 0.0, 255.0)), "uint8")
+    return result, scale, zero_point

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions over axes, positions of extremes, and cumulative sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tvm import relax
+
+from ...emitter import dtype_of, shape_of
+from ..node_emitter import NodeEmitter
+from ..numbers import is_float, is_integer
+from .table import Converter, operator
+
+Reduce = Callable[[NodeEmitter, relax.Expr, list[int], bool], relax.Expr]
+"""Reduces axes, which may be none, and keeps them with one element or not."""
+
+
+def _reduction(reduce: Reduce) -> Converter:
+    def convert(
+        emit: NodeEmitter,
+        data: relax.Expr,
+        axes: relax.Expr | None = None,
+        *,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> relax.Expr:
+        ndim = len(shape_of(data))
+        given = [] if axes is None else emit.integers(axes, "its axes")
+        if not given and noop_with_empty_axes:
+            return reduce(emit, data, [], True)
+        chosen = sorted(emit.axes(given, ndim)) if given else list(range(ndim))
+        return reduce(emit, data, chosen, bool(keepdims))
+
+    return convert
+
+
+def _total(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
+    return emit(relax.op.sum(data, axes, keep)) if axes else data
+
+
+def _mean(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
+    if not axes:
+        return data
+    if is_float(dtype_of(data)):
+        return emit(relax.op.mean(data, axes, keep))
+    count = math.prod(shape_of(data)[axis] for axis in axes)
+    return emit(relax.op.divide(_total(emit, data, axes, keep), emit.scalar(count, data)))
+
+
+def _extreme(build: Callable[..., relax.Expr], of_none: float) -> Reduce:
+    def reduce(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
+        shape, dtype = shape_of(data), dtype_of(data)
+        if not axes:
+            return data
+        if 0 in shape:
+            sizes = _reduced(shape, axes, keep)
+            return emit.filled(sizes, _extreme_of_none(dtype, of_none), dtype)
+        if dtype == "bool":
+            return emit.cast(emit(build(emit.cast(data, "uint8"), axes, keep)), "bool")
+        return emit(build(data, axes, keep))
+
+    return reduce
+
+
+def _reduced(shape: Sequence[int], axes: list[int], keep: bool) -> list[int]:
+    sizes = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    return sizes if keep else [size for axis, size in enumerate(sizes) if axis not in axes]
+
+
+def _extreme_of_none(dtype: str, of_none: float) -> float:
+    """Return the largest or smallest value of a type, by the sign of infinity."""
+    if not is_integer(dtype):
+        return of_none if dtype != "bool" else of_none > 0
+    limits = np.iinfo(dtype)
+    return int(limits.max if of_none > 0 else limits.min)
+
+
+def _product(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
+    return emit(relax.op.prod(data, axes, keep)) if axes else data
+
+
+def _sum_square(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
+    return _total(emit, emit(relax.op.multiply(data, data)), axes, keep)
+
+
+def _l1(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
+    return _total(emit, emit(relax.op.abs(data)), axes, keep)
+
+
+def _l2(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
+    total = _sum_square(emit, data, axes, keep)
+    if is_float(dtype_of(data)):
+        return emit(relax.op.sqrt(total))
+    root = emit(relax.op.sqrt(emit.cast(total, "float64")))
+    return emit.cast(root, dtype_of(data))
+
+
+def _log_sum(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
+    return emit(relax.op.log(_total(emit, data, axes, keep)))
+
+
+def _log_sum_exp(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
+    """Add exponentials of what the largest element exceeds, which cannot overflow."""
+    if 0 in shape_of(data):
+        return _log_sum(emit, emit(relax.op.exp(data)), axes, keep)
+    largest = _largest(emit, data, axes, True)
+    finite = emit(relax.op.isfinite(largest))
+    largest = emit(relax.op.where(finite, largest, emit.scalar(0, data)))
+    terms = emit(relax.op.exp(relax.op.subtract(data, largest)))
+    total = _log_sum(emit, terms, axes, keep)
+    return emit(relax.op.add(total, emit.reshape(largest, shape_of(total))))
+
+
+_largest = _extreme(relax.op.max, -math.inf)
+
+for _name, _reduce in {
+    "ReduceL1": _l1,
+    "ReduceL2": _l2,
+    "ReduceLogSum": _log_sum,
+    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceMax": _largest,
+    "ReduceMean": _mean,
+    "ReduceMin": _extreme(relax.op.min, math.inf),
+    "ReduceProd": _product,
+    "ReduceSum": _total,
+    "ReduceSumSquare": _sum_square,
+}.items():
+    operator(_name)(_reduction(_reduce))
+
+
+def _position(build: Callable[..., relax.Expr]) -> Converter:
+    def convert(
+        emit: NodeEmitter,
+        data: relax.Expr,
+        *,
+        axis: int = 0,
+        keepdims: int = 1,
+        select_last_index: int = 0,
+    ) -> relax.Expr:
+        shape = shape_of(data)
+        axis = emit.axis(axis, len(shape))
+        if select_last_index:
+            data = emit(relax.op.flip(data, axis))
+        place = emit.cast(emit(build(data, axis, bool(keepdims))), "int64")
+        if not select_last_index:
+            return place
+        return emit(relax.op.subtract(emit.scalar(shape[axis] - 1, place), place))
+
+    return convert
+
+
+operator("ArgMax")(_position(relax.op.argmax))
+operator("ArgMin")(_position(relax.op.argmin))
+
+
+def _cumulative(build: Callable[..., relax.Expr]) -> Converter:
+    def convert(
+        emit: NodeEmitter,
+        data: relax.Expr,
+        axis: relax.Expr,
+        *,
+        exclusive: int = 0,
+        reverse: int = 0,
+    ) -> relax.Expr:
+        place = emit.axis(int(emit.number(axis, "its axis")), len(shape_of(data)))
+        data = emit(relax.op.flip(data, place)) if reverse else data
+        result = emit(build(data, place, dtype_of(data), bool(exclusive)))
+        return emit(relax.op.flip(result, place)) if reverse else result
+
+    return convert
+
+
+operator("CumSum")(_cumulative(relax.op.cumsum))
+operator("CumProd")(_cumulative(relax.op.cumprod))

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of ONNX's operators, with the converters of each by version."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from tvm import relax
+
+from ....support.errors import ModelError
+from ....support.text import last_line
+from ...emitter import constant, dtype_of
+from ..node_emitter import NodeEmitter
+
+Value: TypeAlias = "relax.Expr | tuple[Value, ...] | None"
+"""A tensor, a sequence of tensors, or an output that is left out."""
+
+Converter: TypeAlias = Callable[..., Value]
+"""A function of an emitter, the operator's inputs and, by keyword, its attributes.
+
+An input that may be left out is None by default, and attributes have ONNX's defaults. What was an
+attribute in earlier versions and is an input now has one name for both.
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A converter of an operator.
+
+    Attributes
+    ----------
+    convert : Converter
+    since : int
+        The first version of ONNX's operators that it is for.
+    """
+
+    convert: Converter
+    since: int
+
+    @cached_property
+    def inputs(self) -> list[inspect.Parameter]:
+        """The parameters of the inputs."""
+        return [p for p in self._parameters[1:] if p.kind is not p.KEYWORD_ONLY]
+
+    @cached_property
+    def attributes(self) -> set[str]:
+        return {p.name for p in self._parameters if p.kind is p.KEYWORD_ONLY}
+
+    @cached_property
+    def is_variadic(self) -> bool:
+        return any(p.kind is p.VAR_POSITIONAL for p in self.inputs)
+
+    @cached_property
+    def _parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.convert).parameters.values())
+
+
+OPERATORS: dict[tuple[str, str], list[Entry]] = {}
+"""The converters by domain and name, the newest version first."""
+
+
+def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[Converter], Converter]:
+    """Register a function as the converter of operators, from a version on."""
+
+    def enter(convert: Converter) -> Converter:
+        for name in names:
+            entries = OPERATORS.setdefault((domain, name), [])
+            assert all(entry.since != since for entry in entries), f"{name} has two entries"
+            entries.append(Entry(convert, since))
+            entries.sort(key=lambda entry: -entry.since)
+        return convert
+
+    return enter
+
+
+def find(domain: str, name: str, opset: int) -> Entry | None:
+    """Return the converter of an operator in a version of its domain."""
+    entries = OPERATORS.get((domain, name), ())
+    return next((entry for entry in entries if entry.since <= opset), None)
+
+
+def apply(
+    entry: Entry, emit: NodeEmitter, inputs: Sequence[Value], attributes: Mapping[str, Any]
+) -> Value:
+    """Convert a node.
+
+    Parameters
+    ----------
+    entry : Entry
+    emit : NodeEmitter
+    inputs : sequence of Value
+        None for one that is left out.
+    attributes : mapping of str to value
+        Text as str, and tensors as constants.
+
+    Raises
+    ------
+    ModelError
+        If the inputs or attributes are invalid, or the converter rejects them.
+    """
+    given = list(inputs)
+    named = dict(attributes)
+    if not entry.is_variadic:
+        _move_to_inputs(entry, given, named)
+        if len(given) > len(entry.inputs):
+            raise emit.error(f"has {len(given)} inputs, of which {len(entry.inputs)} are known.")
+    strange = sorted(named.keys() - entry.attributes)
+    if strange:
+        raise emit.error(f"has the attribute {', '.join(strange)}, which is not supported.")
+    try:
+        return entry.convert(emit, *given, **named)
+    except ModelError:
+        raise
+    except Exception as error:  # TVM and NumPy raise various types
+        raise emit.error(f"cannot be converted: {last_line(error)}.") from error
+
+
+def _move_to_inputs(entry: Entry, inputs: list[Value], attributes: dict[str, Any]) -> None:
+    """Make constant inputs of attributes that are inputs in later versions."""
+    for place, parameter in enumerate(entry.inputs):
+        if parameter.name not in attributes or len(inputs) > place:
+            continue
+        inputs += [None] * (place - len(inputs))
+        inputs.append(_constant(attributes.pop(parameter.name), inputs[0]))
+
+
+def _constant(value: Any, like: Value) -> relax.Expr:
+    """Return integers as int64, and numbers in the type of a tensor."""
+    numbers = np.asarray(value)
+    assert isinstance(like, relax.Expr), "the first input is a tensor"
+    return constant(numbers.astype("int64" if numbers.dtype.kind == "i" else dtype_of(like)))

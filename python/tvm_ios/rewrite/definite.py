@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arithmetic whose result C leaves open, and some processors end the process for.
+
+A quotient by 0 is 0, and so is a remainder; the least integer divided by -1 is itself, as in NumPy.
+A shift by a negative number of places, or by more than there are, leaves nothing but the sign. A
+number that does not fit into an integer is taken modulo its range, and one that is not finite
+becomes 0. The place of the largest of elements that are all the least of their type is the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from ..relax_ir.constants import constant_array
+from ..relax_ir.expressions import is_op, op_name
+
+Emit = Callable[[relax.Expr], relax.Var]
+
+
+def make_definite(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
+    """Give divisions of integers, shifts and casts to integers a result for all operands."""
+    return _Definer(mod).visit_expr(func)
+
+
+@mutator
+class _Definer(PyExprMutator):
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = super().visit_call_(call)
+        define = _DEFINITIONS.get(op_name(call))
+        if define is None or not isinstance(call.args[0].ty, relax.TensorType):
+            return call
+        if define is _cast and self._is_limited(call.args[0], str(call.attrs.dtype)):
+            return call
+        return define(self.builder_.emit, call)
+
+    def _is_limited(self, data: relax.Expr, dtype: str) -> bool:
+        """Return whether a tensor is clipped to the range of an integer."""
+        value = self.lookup_binding(data) if isinstance(data, relax.Var) else data
+        if not is_op(value, "clip") or not dtype.startswith(("int", "uint")):
+            return False
+        limits = np.iinfo(dtype)
+        least, most = (float(bound.value) for bound in value.args[1:])
+        return limits.min <= least and most <= limits.max
+
+
+def _division(emit: Emit, call: relax.Call) -> relax.Expr:
+    """Divide by 1 instead of 0 and -1, and choose the result of these."""
+    left, right = call.args
+    if _kind(left) not in "iu":
+        return call
+    signed = _kind(left) == "i"
+    known = constant_array(right)
+    if known is not None and not ((known == 0) | (signed & (known == -1))).any():
+        return call
+    zero, one = _number(0, right), _number(1, right)
+    is_zero = emit(relax.op.equal(right, zero))
+    special = is_zero
+    if signed:
+        is_minus_one = emit(relax.op.equal(right, _number(-1, right)))
+        special = emit(relax.op.logical_or(is_zero, is_minus_one))
+    divisor = emit(relax.op.where(special, one, right))
+    result = emit(relax.Call(call.op, [left, divisor], call.attrs))
+    if op_name(call) in ("mod", "floor_mod"):
+        return result  # of a division by 1: 0
+    if signed:
+        negated = emit(relax.op.subtract(_number(0, left), left))
+        result = emit(relax.op.where(is_minus_one, negated, result))
+    return relax.op.where(is_zero, _number(0, left), result)
+
+
+def _shift(emit: Emit, call: relax.Call) -> relax.Expr:
+    left, right = call.args
+    width = left.ty.dtype.dtype.bits
+    known = constant_array(right)
+    if known is not None and ((known >= 0) & (known < width)).all():
+        return call
+    signed = _kind(left) == "i"
+    fits = emit(relax.op.less(right, _number(width, right)))
+    if signed:
+        begins = emit(relax.op.greater_equal(right, _number(0, right)))
+        fits = emit(relax.op.logical_and(fits, begins))
+    keeps_sign = signed and op_name(call) == "right_shift"
+    most = _number(width - 1 if keeps_sign else 0, right)
+    places = emit(relax.op.where(fits, right, most))
+    result = relax.Call(call.op, [left, places], call.attrs)
+    if keeps_sign:
+        return result
+    return relax.op.where(fits, emit(result), _number(0, left))
+
+
+def _cast(emit: Emit, call: relax.Call) -> relax.Expr:
+    (data,), wanted = call.args, call.attrs.dtype
+    name = str(wanted)
+    if _kind(data) != "f" or not name.startswith(("int", "uint")):
+        return call
+    finite = emit(relax.op.isfinite(data))
+    data = emit(relax.op.where(finite, data, _number(0, data)))
+    bits = int(tvm.DataType(name).bits)
+    if bits == 64:
+        return relax.op.astype(data, name)
+    wide = emit(relax.op.astype(data, "int64"))
+    rest = emit(relax.op.bitwise_and(wide, relax.const((1 << bits) - 1, "int64")))
+    if name.startswith("int"):
+        sign = relax.const(1 << (bits - 1), "int64")
+        flipped = emit(relax.op.bitwise_xor(rest, sign))
+        rest = emit(relax.op.subtract(flipped, sign))
+    return relax.op.astype(rest, name)
+
+
+def _place(emit: Emit, call: relax.Call) -> relax.Expr:
+    """Replace -1 by the first place.
+
+    TVM begins with -1 and the least number, and keeps it where no element is larger.
+    """
+    place = emit(call)
+    return relax.op.maximum(place, _number(0, place))
+
+
+def _kind(tensor: relax.Expr) -> str:
+    """Return "i", "u", "f" or "b", as NumPy does."""
+    name = str(tensor.ty.dtype)
+    return "f" if name.startswith("bfloat") else np.dtype(name).kind
+
+
+def _number(value: int, like: relax.Expr) -> relax.Expr:
+    return relax.const(value, str(like.ty.dtype))
+
+
+_DEFINITIONS: Mapping[str, Callable[[Emit, relax.Call], relax.Expr]] = {
+    "argmax": _place,
+    "argmin": _place,
+    "astype": _cast,
+    "divide": _division,
+    "floor_divide": _division,
+    "floor_mod": _division,
+    "left_shift": _shift,
+    "mod": _division,
+    "right_shift": _shift,
+}

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX's own tests of operators, in several forms."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+from onnx.backend.test.loader import load_model_tests
+
+AS_IS, DECIDING, WEIGHTS, CONSTANTS = "as is", "deciding", "weights", "constants"
+FORMS = {
+    AS_IS: "all inputs are inputs",
+    DECIDING: "lists and numbers, which decide shapes, axes and quantisation, are initialisers",
+    WEIGHTS: "all inputs but the first are initialisers",
+    CONSTANTS: "all inputs but the first are Constant nodes",
+}
+
+_FOREIGN_TYPES = {
+    "STRING", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0",
+    "FLOAT4E2M1", "UINT4", "INT4", "UINT2", "INT2",
+}  # fmt: skip
+_FOREIGN_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
+_RANDOM = ("bernoulli", "training_dropout")
+
+
+@cache
+def cases() -> dict[str, Any]:
+    """Return ONNX's tests on tensors by name: without text, sequences, training and randomness."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the overflows that some are about
+        found = load_model_tests(kind="node")
+    return {case.name: case for case in found if _is_ours(case)}
+
+
+def _is_ours(case: Any) -> bool:
+    if any(opset.domain in _FOREIGN_DOMAINS for opset in case.model.opset_import):
+        return False
+    if any(word in case.name for word in _RANDOM):
+        return False
+    values = (*case.model.graph.input, *case.model.graph.output)
+    return all(
+        value.type.HasField("tensor_type")
+        and onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type) not in _FOREIGN_TYPES
+        for value in values
+    )
+
+
+def operator_of(name: str) -> str:
+    """Return the operator that a test is about; that of its function, if it is taken apart."""
+    whole = name.split("_expanded")[0]
+    return str(cases().get(whole, cases()[name]).model.graph.node[0].op_type)
+
+
+def in_form(case: Any, form: str) -> tuple[onnx.ModelProto, list[np.ndarray]] | None:
+    """Return a test's model and inputs; None where the form is that of the test itself."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    arrays = [_array(value) for value in case.data_sets[0][0]]
+    if form == AS_IS:
+        return model, arrays
+    values = list(model.graph.input)
+    fixed = [
+        i
+        for i, array in enumerate(arrays)
+        if i and array is not None and (form != DECIDING or array.ndim <= 1)
+    ]
+    if not fixed:
+        return None
+    for i in fixed:
+        tensor = onnx.numpy_helper.from_array(arrays[i], values[i].name)
+        model.graph.input.remove(values[i])
+        if form == CONSTANTS:
+            node = onnx.helper.make_node("Constant", [], [values[i].name], value=tensor)
+            model.graph.node.insert(0, node)
+        else:
+            model.graph.initializer.append(tensor)
+    return model, [array for i, array in enumerate(arrays) if i not in fixed]
+
+
+def expected(case: Any) -> list[np.ndarray]:
+    """Return the right outputs of a test."""
+    return [_array(value) for value in case.data_sets[0][1]]
+
+
+def _array(value: Any) -> np.ndarray:
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def difference(results: Sequence[np.ndarray], wanted: Sequence[np.ndarray], rtol: float) -> str:
+    """Return what is wrong with outputs; nothing if they are right."""
+    if len(results) != len(wanted):
+        return f"{len(results)} outputs, not {len(wanted)}"
+    for result, right in zip(results, wanted, strict=True):
+        if result.dtype != right.dtype or result.shape != right.shape:
+            return f"{result.dtype} {result.shape}, not {right.dtype} {right.shape}"
+        narrow = right.dtype.itemsize <= 2 and right.dtype.kind not in "iub"
+        wide = ("complex128" if right.dtype.kind == "c" else "float64", 1e-2 if narrow else rtol)
+        a, b = (np.asarray(x, order="C").astype(wide[0]) for x in (result, right))
+        with np.errstate(invalid="ignore", over="ignore"):
+            close = np.isclose(a, b, rtol=wide[1], atol=1e-2 if narrow else 1e-5, equal_nan=True)
+        if not close.all():
+            worst = np.nanmax(np.where(close, 0, np.abs(a - b)))
+            return f"{int((~close).sum())} of {close.size} elements differ, by {worst:.3g}"
+    return ""

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests in processes of their own, several at a time."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+
+from support.answering_process import AnsweringProcess
+
+from .outcome import CRASH, HANG, Outcome, Test
+
+ENVIRONMENT = {
+    "TVM_BIND_THREADS": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONWARNINGS": "ignore",
+}
+_MOST_TESTS = 400  # compiled code stays in a process
+_TIMEOUT = 300.0
+
+
+def run(tests: Sequence[Test], say: Callable[[int], None]) -> dict[Test, Outcome]:
+    """Run tests on all cores.
+
+    Parameters
+    ----------
+    tests : sequence of Test
+    say : callable
+        Takes how many are done.
+    """
+    waiting: queue.SimpleQueue[Test] = queue.SimpleQueue()
+    for test in tests:
+        waiting.put(test)
+    outcomes: dict[Test, Outcome] = {}
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            _run_all(waiting, outcomes, say)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(len(os.sched_getaffinity(0)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return outcomes
+
+
+def _run_all(
+    waiting: queue.SimpleQueue[Test], outcomes: dict[Test, Outcome], say: Callable[[int], None]
+) -> None:
+    process: AnsweringProcess | None = None
+    try:
+        while not waiting.empty():
+            try:
+                test = waiting.get_nowait()
+            except queue.Empty:
+                return
+            if process is not None and process.requests >= _MOST_TESTS:
+                process.close()
+                process = None
+            process = process or AnsweringProcess("conformance.worker", ENVIRONMENT)
+            try:
+                answer = process.ask({"name": test.name, "form": test.form}, _TIMEOUT)
+                outcomes[test] = Outcome(*answer)
+            except (TimeoutError, EOFError) as error:
+                status = HANG if isinstance(error, TimeoutError) else CRASH
+                outcomes[test] = Outcome(status, process.last_words())
+                process.close()
+                process = None
+            say(len(outcomes))
+    finally:
+        if process is not None:
+            process.close()

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX's own tests of operators: one of each here; ``make conformance`` runs all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conformance import onnx_suite
+from conformance.outcome import FINDINGS, REFUSED, RIGHT, WRONG, Outcome, Test
+from conformance.table import BEGIN, END, written
+from conformance.trial import outcome_of
+
+ANSWERED = {
+    "test_attention_4d_gqa", "test_bitshift_left_int32_negative_shift", "test_batchnorm_example",
+    "test_gru_defaults", "test_lstm_defaults", "test_resize_tf_crop_and_resize", "test_swish",
+    "test_reduce_max_bool_inputs", "test_rms_normalization_2d_axis0", "test_stft", "test_identity",
+}  # fmt: skip
+"""Tests that must not be refused with constant inputs: a test must not pass because all are."""
+
+
+def _first_of_each() -> list[str]:
+    first: dict[str, str] = {}
+    for name in sorted(onnx_suite.cases()):
+        first.setdefault(onnx_suite.operator_of(name), name)
+    return sorted({*first.values(), *ANSWERED})
+
+
+@pytest.mark.parametrize("name", _first_of_each())
+def test_an_operator_is_right_or_refused(name: str) -> None:
+    for form in (onnx_suite.CONSTANTS, onnx_suite.AS_IS):
+        outcome = outcome_of(name, form)
+        assert outcome.status not in FINDINGS, outcome.reason
+        if name in ANSWERED and form == onnx_suite.CONSTANTS:
+            assert outcome.status != REFUSED, outcome.reason
+
+
+def test_forms_of_a_test() -> None:
+    case = onnx_suite.cases()["test_slice"]
+    whole, inputs = onnx_suite.in_form(case, onnx_suite.AS_IS)
+    assert len(inputs) == len(whole.graph.input) == 5
+    model, inputs = onnx_suite.in_form(case, onnx_suite.WEIGHTS)
+    assert (len(inputs), len(model.graph.input), len(model.graph.initializer)) == (1, 1, 4)
+    model, inputs = onnx_suite.in_form(case, onnx_suite.CONSTANTS)
+    assert [node.op_type for node in model.graph.node] == [*["Constant"] * 4, "Slice"]
+    assert onnx_suite.in_form(onnx_suite.cases()["test_relu"], onnx_suite.WEIGHTS) is None
+
+
+def test_differences_are_found() -> None:
+    right = [np.float32([1, 2]), np.float16([1])]
+    assert onnx_suite.difference(right, right, 1e-3) == ""
+    assert "1 outputs" in onnx_suite.difference(right[:1], right, 1e-3)
+    assert "float64" in onnx_suite.difference([right[0].astype("float64"), right[1]], right, 1e-3)
+    assert "1 of 2" in onnx_suite.difference([np.float32([1, 2.1]), right[1]], right, 1e-3)
+    assert "differ" in onnx_suite.difference([np.float32([1, np.nan]), right[1]], right, 1e-3)
+
+
+def test_the_table_counts_and_gives_reasons() -> None:
+    form = onnx_suite.CONSTANTS
+    outcomes = {
+        Test("test_relu", form): Outcome(RIGHT),
+        Test("test_det_2d", form): Outcome(REFUSED, "f.onnx has operators: Det; export it again."),
+        Test("test_det_nd", form): Outcome(WRONG, "by 1"),
+    }
+    page = written(outcomes, f"before\n{BEGIN}\nold\n{END}\nbehind")
+    assert page.startswith("before")
+    assert page.endswith("behind")
+    assert "old" not in page
+    assert "| Det | 11, 22 | 0 | 1 | operators: Det |" in page
+    assert "| Relu | 1, 6, 13, 14 | 1 | 0 |  |" in page

@@ -161,6 +161,10 @@ def short_name(target: str) -> str:
 
 def is_native(target: tvm.target.Target) -> bool:
     """Return whether code for ``target`` runs on this machine's architecture."""
-    triple = str(target.attrs.get("mtriple", ""))
     native = str(tvm.target.codegen.llvm_get_system_triple())
-    return not triple or triple.split("-")[0] == native.split("-")[0]
+    return triple_of(target).split("-")[0] == native.split("-")[0]
+
+
+def triple_of(target: tvm.target.Target) -> str:
+    """Return LLVM's triple of a target; that of this machine if it names none."""
+    return str(target.attrs.get("mtriple", "") or tvm.target.codegen.llvm_get_system_triple())

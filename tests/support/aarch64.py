@@ -13,9 +13,11 @@ import pytest
 import tvm
 
 from support.networks import poisoned_tensor
+from tvm_ios.backend.cpu.code.functions import build_functions
 from tvm_ios.backend.cpu.code.objects import kernel_object, static_library
 from tvm_ios.backend.cpu.isa import bfmmla
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
+from tvm_ios.support.folders import TemporaryFolder
 from tvm_ios.support.object_store import ObjectStore
 
 NEON = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"], "num-cores": 2}
@@ -48,12 +50,59 @@ int main(int count, char** paths) {
 """
 
 
+_CALLER = """
+#include <stdint.h>
+#include <stdio.h>
+
+int32_t __tvm_ffi_%(name)s(void*, void*, int32_t, void*);
+
+int32_t ran(void) {
+  puts("ran");
+  return 0;
+}
+
+void TVMFFIErrorSetRaisedFromCStrParts(const char* kind, const char** parts, int32_t count) {
+  (void)kind;
+  for (int32_t i = 0; i < count; ++i) fputs(parts[i] ? parts[i] : "", stdout);
+  puts("");
+}
+
+int main(void) {
+  for (int i = 0; i < 2; ++i) __tvm_ffi_%(name)s(0, 0, 0, 0);
+  return 0;
+}
+"""
+
+
+def called_by_qemu(
+    function: tvm.tirx.PrimFunc, name: str, target: tvm.target.Target, cpu: str
+) -> list[str]:
+    """What two calls of a function without arguments print on a processor that QEMU knows.
+
+    The function may call ``ran``, which prints that it did; an error prints what it says.
+    """
+    _skip_without_qemu()
+    with TemporaryFolder() as folder:
+        program, code, executable = folder / "main.c", folder / "code.o", folder / "main"
+        program.write_text(_CALLER % {"name": name})
+        build_functions({name: function}, target).mod.write_to_file(str(code), "o")
+        build = [_COMPILER, "-static", str(program), str(code), "-o", str(executable)]
+        subprocess.run(build, check=True)
+        command = [_EMULATOR, "-cpu", cpu, str(executable)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+
+def _skip_without_qemu() -> None:
+    if not shutil.which(_COMPILER) or not shutil.which(_EMULATOR):
+        pytest.skip(f"{_EMULATOR} or {_COMPILER} is not installed")
+
+
 def run_by_qemu(
     kernel: Kernel, inputs: Sequence[np.ndarray], target: tvm.target.Target, folder: Path
 ) -> list[np.ndarray]:
     """The kernel's outputs, computed by an emulated processor."""
-    if not shutil.which(_COMPILER) or not shutil.which(_EMULATOR):
-        pytest.skip(f"{_EMULATOR} or {_COMPILER} is not installed")
+    _skip_without_qemu()
     store = ObjectStore(folder / "objects")
     objects = [kernel_object(kernel, p, target, store) for p in range(len(kernel.phases))]
     paths = []

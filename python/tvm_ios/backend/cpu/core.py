@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import tvm
 
+from tvm_ios_env.aarch64 import FEATURES, lacking
 from tvm_ios_env.amx import permitted
 from tvm_ios_env.machine import data_caches
 
 from ...support.errors import TargetError
-from ...target import is_native, resolve
+from ...target import is_native, resolve, triple_of
 from .isa import amx, bfmmla
 
 
@@ -102,7 +103,7 @@ def core_of(target: tvm.target.Target) -> Core:
 def _isa_of(target: tvm.target.Target) -> Core:
     """Return the core of a CPU target with caches of a usual size."""
     has = tvm.target.codegen.llvm_cpu_has_features
-    if "aarch64" in str(target.attrs.get("mtriple", "")):
+    if "aarch64" in triple_of(target):
         dot2 = "llvm.aarch64.neon.bfdot.v4f32.v8bf16" if has("bf16", target) else None
         tile_matmul = bfmmla.PRODUCTS if has("bf16", target) else None
         return Core(lanes=4, registers=32, bf16_dot2=dot2, tile_matmul=tile_matmul)
@@ -123,11 +124,13 @@ def _isa_of(target: tvm.target.Target) -> Core:
 def check_runnable(target: tvm.target.Target) -> None:
     """Raise TargetError if code for ``target`` would hit an illegal instruction on this machine."""
     core, here = core_of(target), core_of(resolve("llvm"))
+    has = tvm.target.codegen.llvm_cpu_has_features
     missing = (
         core.lanes > here.lanes
         or core.bf16_dot2 not in (None, here.bf16_dot2)
         or core.int8_dot4 not in (None, here.int8_dot4)
         or (core.tile_matmul == amx.PRODUCTS and not permitted())
+        or bool(lacking(name for name in FEATURES if has(name, target)))
     )
     if missing or not is_native(target):
         cpu = target.attrs.get("mcpu", target.attrs.get("mtriple", "this target"))

@@ -3,19 +3,24 @@
 
 Without the check, the first unknown instruction would end the process. The check is LLVM IR of our
 own, which TVM compiles into the module of the kernels, so that the library needs nothing but TVM's
-runtime. The first call executes CPUID, and later calls read the cached result.
+runtime. The first call executes CPUID, or asks Linux on AArch64, where a program may not ask the
+processor. Later calls read the cached result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
+from tvm_ios_env import aarch64
 from tvm_ios_env.amx import REQUEST_PERMISSION, SYSCALL, TILE_DATA
+
+from ....target import triple_of
 
 _FUNCTION = "tvm_ios_cpu_lacks"
 
@@ -42,6 +47,7 @@ _FEATURES = {
     "avx512fp16": (7, 0, 3, 23),
     "avx512bf16": (7, 1, 0, 5),
 }
+_X86 = ("x86_64", "i386", "i686")
 _AMX = {"amx-bf16": (7, 0, 3, 22), "amx-tile": (7, 0, 3, 24)}
 _OS_SAVES_REGISTERS = (1, 0, 2, 27)
 _RESULT = "{ i32, i32, i32, i32 }"
@@ -50,12 +56,17 @@ _CPUID = '"cpuid", "={ax},={bx},={cx},={dx},{ax},{cx},~{dirflag},~{fpsr},~{flags
 
 
 def required_features(target: tvm.target.Target) -> list[str]:
-    """Return the vector extensions of x86 that code for ``target`` may use."""
-    triple = str(target.attrs.get("mtriple", ""))
-    if triple and not triple.startswith(("x86_64", "i386", "i686")):
-        return []
+    """Return the extensions of x86, or of AArch64 on Linux, that code for ``target`` may use."""
     has = tvm.target.codegen.llvm_cpu_has_features
-    return [name for name in _FEATURES if has(name, target)]
+    return [name for name in _known(target) if has(name, target)]
+
+
+def _known(target: tvm.target.Target) -> Mapping[str, tuple[int, ...]]:
+    """Return the extensions of a target's architecture, and where the answer about each is."""
+    triple = triple_of(target)
+    if triple.startswith("aarch64") and "linux" in triple:
+        return aarch64.FEATURES
+    return _FEATURES if triple.startswith(_X86) else {}
 
 
 @contextmanager
@@ -65,28 +76,55 @@ def checked_cpu(target: tvm.target.Target, amx: bool = False) -> Iterator[None]:
     Code that multiplies by ``amx`` also needs the permission to use its registers, which the check
     asks for; see :mod:`tvm_ios_env.amx`.
     """
-    features = {name: _FEATURES[name] for name in required_features(target)}
+    features = {name: _known(target)[name] for name in required_features(target)}
     features |= _AMX if amx else {}
     required = list(features)
     if not required:
         yield
         return
+    asked = _linux if _known(target) is aarch64.FEATURES else partial(_cpuid, permission=amx)
     name = target.attrs.get("mcpu", "this target")
     sentence = (
         f"This library was compiled for {name}, whose instructions this machine's CPU does not have"
         f" ({', '.join(required)}); compile the model for this machine."
     )
-    source = tvm.ir.StringImm(_llvm_ir(list(features.values()), amx))
+    source = tvm.ir.StringImm(_llvm_ir(*asked(list(features.values()))))
     with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
         with T.Assert(T.call_extern("int32", _FUNCTION) == 0, sentence):
             pass
         yield
 
 
-def _llvm_ir(bits: Sequence[tuple[int, int, int, int]], permission: bool) -> str:
-    """Return LLVM IR of a function that returns 0 if the CPU has all ``bits`` of CPUID, else 1.
+def _linux(bits: Sequence[tuple[int, ...]]) -> tuple[list[str], list[str]]:
+    """Return LLVM IR that asks Linux for ``bits`` of the auxiliary vector.
 
-    The answer is 1, too, if the ``permission`` for AMX is needed and refused.
+    Returns
+    -------
+    list of str
+        The lines.
+    list of str
+        Numbers that are 0 unless something is missing.
+    """
+    masks: dict[int, int] = {}
+    for entry, bit in bits:
+        masks[entry] = masks.get(entry, 0) | 1 << bit
+    lines, missing = [], []
+    for entry, mask in masks.items():
+        value = f"%a{entry}"
+        lines += [
+            f"  {value} = call i64 @getauxval(i64 {entry})",
+            f"  {value}a = and i64 {value}, {mask}",
+            f"  {value}m = icmp ne i64 {value}a, {mask}",
+            f"  {value}z = zext i1 {value}m to i32",
+        ]
+        missing.append(f"{value}z")
+    return lines, missing
+
+
+def _cpuid(bits: Sequence[tuple[int, ...]], permission: bool) -> tuple[list[str], list[str]]:
+    """Return LLVM IR that asks the processor for ``bits`` of CPUID, as :func:`_linux` does.
+
+    It also asks for the ``permission`` for AMX, if that is needed.
     """
     masks: dict[tuple[int, int], list[int]] = {}
     for leaf, subleaf, register, bit in (_OS_SAVES_REGISTERS, *bits):
@@ -113,12 +151,18 @@ def _llvm_ir(bits: Sequence[tuple[int, int, int, int]], permission: bool) -> str
             "  %refusedm = zext i1 %refused to i32",
         ]
         missing.append("%refusedm")
-    total = missing[0]
+    return lines, missing
+
+
+def _llvm_ir(lines: Sequence[str], missing: Sequence[str]) -> str:
+    """Return LLVM IR of a function that returns 0 if nothing is ``missing``, else 1."""
+    lines, total = list(lines), missing[0]
     for i, value in enumerate(missing[1:]):
         lines.append(f"  %or{i} = or i32 {total}, {value}")
         total = f"%or{i}"
     return "\n".join(
         [
+            "declare i64 @getauxval(i64)",
             "@tvm_ios_cpu_known = internal global i32 2",
             f"define internal i32 @{_FUNCTION}() {{",
             "  %known = load atomic i32, ptr @tvm_ios_cpu_known monotonic, align 4",

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 import pytest
 import tvm
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
 
+from support.aarch64 import called_by_qemu
 from support.networks import (
     NATIVE,
     compile_plain,
@@ -16,8 +21,11 @@ from support.networks import (
     relax_module,
     run_vm,
 )
+from tvm_ios import TargetError
+from tvm_ios.backend.cpu import core
 from tvm_ios.backend.cpu.code import cpu_check
 from tvm_ios.transform import InterOperatorSchedule
+from tvm_ios_env import aarch64
 
 
 def network() -> tvm.IRModule:
@@ -38,6 +46,78 @@ def test_the_features_of_known_cpus() -> None:
         )
         == []
     )
+
+
+def test_the_features_of_known_cpus_of_aarch64() -> None:
+    def features(mcpu: str, triple: str = "aarch64-linux-gnu") -> list[str]:
+        target = {"kind": "llvm", "mtriple": triple, "mcpu": mcpu}
+        return cpu_check.required_features(tvm.target.Target(target))
+
+    assert features("cortex-a53") == []
+    assert features("cortex-a76") == ["lse", "fullfp16", "rdm", "rcpc", "dotprod"]
+    assert {"bf16", "i8mm", "sve2", "dotprod"} < set(features("neoverse-n2"))
+    assert features("apple-m1", "aarch64-apple-darwin") == []  # which has no such vector to ask
+
+
+@pytest.mark.parametrize(
+    ("compiled_for", "more", "cpu", "runs"),
+    [
+        ("cortex-a53", [], "cortex-a53", True),
+        ("cortex-a76", [], "cortex-a76", True),
+        ("cortex-a76", [], "cortex-a53", False),
+        ("cortex-a76", ["+bf16"], "max", True),
+        ("cortex-a76", ["+bf16"], "cortex-a76", False),
+    ],
+)
+def test_aarch64_is_asked_too(compiled_for: str, more: list[str], cpu: str, runs: bool) -> None:
+    target = tvm.target.Target(
+        {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": compiled_for, "mattr": more}
+    )
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("checked")
+        with cpu_check.checked_cpu(target):
+            T.evaluate(T.call_extern("int32", "ran"))
+    first, second = called_by_qemu(builder.get(), "checked", target, cpu)
+    assert first == second
+    if runs:
+        assert first == "ran"
+    else:
+        assert first.startswith(f"This library was compiled for {compiled_for}, whose instructions")
+        assert first.endswith("compile the model for this machine.")
+
+
+@pytest.mark.parametrize("missing", [None, "i8mm"])
+def test_a_library_for_another_cpu_of_aarch64_is_not_loaded(
+    missing: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a process on that architecture, as Linux describes its processor."""
+    bits = [0, 0]
+    for name, (entry, bit) in aarch64.FEATURES.items():
+        bits[entry == 26] |= (name != missing) << bit
+    monkeypatch.setattr(aarch64, "_auxiliary", lambda entry: bits[entry == 26])
+    monkeypatch.setattr(aarch64.platform, "machine", lambda: "aarch64")
+    target = tvm.target.Target(
+        {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n2"}
+    )
+    monkeypatch.setattr(core, "resolve", lambda _: target)
+    monkeypatch.setattr(core, "is_native", lambda _: True)
+    if missing is None:
+        core.check_runnable(target)
+    else:
+        with pytest.raises(TargetError, match="cannot run code for neoverse-n2"):
+            core.check_runnable(target)
+
+
+def test_a_target_without_a_triple_is_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tvm.target.codegen, "llvm_get_system_triple", lambda: "aarch64-linux-gnu")
+    target = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64"})
+    assert core.core_of(target).registers == 32
+    assert cpu_check.required_features(target) == []
+
+
+def test_a_machine_of_another_architecture_is_not_asked() -> None:
+    if platform.machine() != "aarch64":
+        assert aarch64.lacking(aarch64.FEATURES) == []
 
 
 def test_the_answer_is_no_where_a_feature_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

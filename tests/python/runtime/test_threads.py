@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm import relax
 
 import tvm_ios
 import tvm_ios_runtime
 from support.database import branches
+from support.networks import relax_module
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 # Each case takes a process. That of the first core, which nobody has to choose, is a slow test.
@@ -93,6 +95,39 @@ def test_helpers_may_run_where_the_caller_may(library: Path) -> None:
 def test_a_compiled_network_with_tvm_alone(core: int, library: Path) -> None:
     (data,) = tvm_ios_runtime.load(library).inputs
     assert threads_of(RUN_BY_TVM % (data.shape,), core, library.parent) == f"True [{core}]"
+
+
+SET_ONCE = """
+import ctypes, sys
+import numpy as np
+import tvm
+libc, names = ctypes.CDLL(None), [b"TVM_BIND_THREADS", b"TVM_THREAD_POOL_SPIN_COUNT"]
+libc.getenv.restype = ctypes.c_char_p
+def values():
+    return [libc.getenv(name) for name in names]
+libc.unsetenv(names[0])
+libc.setenv(names[1], b"77", 1)
+assert values() == [None, b"77"]
+machine = tvm.relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())
+loaded = values()
+libc.unsetenv(names[0])
+machine["main"](tvm.runtime.tensor(np.ones(eval(sys.argv[2]), "float32")))
+print(loaded, values())
+"""
+
+
+@pytest.mark.parametrize("body", ["kernels", "operators of TVM alone"])
+def test_a_library_sets_the_defaults_when_it_is_loaded_and_not_later(
+    body: str, tmp_path: Path
+) -> None:
+    """Not at each call: another thread may read the environment meanwhile."""
+    flipped = relax_module(lambda emit, x: emit(relax.op.flip(x, axis=1)), (1, 8, 13, 11))
+    model = tvm_ios.compile(branches() if body == "kernels" else flipped, threads=2, search=False)
+    model.save(tmp_path / "model.so")
+    (data,) = model.inputs
+    command = [sys.executable, "-c", SET_ONCE, str(tmp_path / "model.so"), str(data.shape)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "[b'0', b'77'] [None, b'77']\n", done.stderr
 
 
 def test_the_caller_keeps_its_cores(library: Path) -> None:

@@ -28,7 +28,7 @@ from .functions import KernelFunctions, build_drivers
 from .launch_code import LaunchCode, launches_source
 from .recorder import Recorder
 from .region import Region, form_region
-from .thread_pool import DEFAULTS_SUFFIX, defaults_function, set_defaults, set_num_threads
+from .thread_pool import defaults_source, set_num_threads
 from .wait_check import Shadow, check_functions, checks
 
 
@@ -49,7 +49,7 @@ class CpuLibrary(Library[CpuStage]):
     recorders : list of Recorder
         Those of the regions, in order, if they record.
     drivers : dict of str to tirx.PrimFunc
-        The functions of regions, and others that TVM calls by name.
+        The functions of regions.
     launches : list of LaunchCode
         What the drivers call.
     check_functions : dict of str to tirx.PrimFunc
@@ -103,11 +103,13 @@ class CpuLibrary(Library[CpuStage]):
             self.check_functions |= check_functions(name, region, self.kernels)
 
     def compile(self) -> tvm.runtime.Module | None:
-        if not self.drivers:
+        if not self.drivers and self.workers == 1:
             return None
         data = [self.constants.module] if self.constants.num_bytes else []
-        launches = launches_source(self.launches, self.target)
-        return build_drivers(self.drivers, self.kernels, data, self.check_functions, launches)
+        source = launches_source(self.launches, self.target)
+        if self.workers > 1:
+            source = "\n".join((source, defaults_source()))
+        return build_drivers(self.drivers, self.kernels, data, self.check_functions, source)
 
 
 @dataclass(kw_only=True)
@@ -125,9 +127,6 @@ class _CpuEmitter(Emitter[CpuStage]):
 
     def begin(self) -> None:
         if self.library.workers > 1:
-            name = self.prefix + DEFAULTS_SUFFIX
-            self.library.drivers[name] = defaults_function(name)
-            self.builder.emit(set_defaults(name))
             self.builder.emit(set_num_threads(self.library.workers))
 
     def call(self, stages: tuple[CpuStage, ...], visible: set[relax.Var]) -> None:

@@ -1,32 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration of TVM's thread pool by the network itself, when it runs."""
+"""Configuration of TVM's thread pool by the library itself, when it is loaded and when it runs."""
 
 from __future__ import annotations
 
 import tvm
-from tvm import relax, tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as T
+from tvm import relax
 
 from tvm_ios_runtime.threads import DEFAULTS, SHARE_ALL_CORES
 
-DEFAULTS_SUFFIX = "_thread_defaults"
-"""The end of the names of functions that :func:`defaults_function` builds."""
 _CONFIGURE = "runtime.config_threadpool"
 
 
-def defaults_function(name: str) -> tirx.PrimFunc:
-    """Build a public function that sets unset environment variables of TVM's thread pool.
+def defaults_source() -> str:
+    """Return LLVM IR that sets unset environment variables of TVM's pool as a library is loaded.
 
     TVM reads them when a process creates its first pool. ``tvm_ios_runtime`` sets them on import.
-    In a program that has apache-tvm alone, or in C++, the library does it by this function.
+    In a program that has apache-tvm alone, or in C++, the library does it. It does so only once, as
+    another thread may be reading the environment, which is not safe.
     """
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name(name)
-        for variable, value in DEFAULTS.items():
-            keep = tirx.const(0, "int32")
-            T.evaluate(T.call_extern("int32", "setenv", variable, value, keep))
-    return builder.get()
+    lines, calls = [], []
+    for number, texts in enumerate(DEFAULTS.items()):
+        names = [f"@tvm_ios_default{number}_{part}" for part in ("name", "value")]
+        for name, text in zip(names, texts, strict=True):
+            kind = f"[{len(text) + 1} x i8]"
+            lines.append(f'{name} = private constant {kind} c"{text}\\00"')
+        calls.append(f"  call i32 @setenv(ptr {names[0]}, ptr {names[1]}, i32 0)")
+    return "\n".join(
+        [
+            *lines,
+            "declare i32 @setenv(ptr, ptr, i32)",
+            "define internal void @tvm_ios_set_defaults() {",
+            *calls,
+            "  ret void",
+            "}",
+            "@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] "
+            "[{ i32, ptr, ptr } { i32 65535, ptr @tvm_ios_set_defaults, ptr null }]",
+        ]
+    )
 
 
 def set_num_threads(workers: int) -> relax.Expr:
@@ -40,21 +50,11 @@ def set_num_threads(workers: int) -> relax.Expr:
     """
     cores = relax.Tuple([tvm.ir.StringImm(str(i)) for i in range(workers)])
     arguments = [relax.prim_value(SHARE_ALL_CORES), relax.prim_value(workers), cores]
-    return _call(_CONFIGURE, arguments)
-
-
-def set_defaults(name: str) -> relax.Expr:
-    """Return a call of the function built by :func:`defaults_function`."""
-    return _call(name, [])
+    return relax.Call(relax.ExternFunc(_CONFIGURE), arguments, None, [relax.TupleType([])])
 
 
 def configures_threads(value: relax.Expr) -> bool:
-    """Return whether an expression is a call that the functions above returned."""
+    """Return whether an expression is a call that :func:`set_num_threads` returned."""
     if not isinstance(value, relax.Call) or not isinstance(value.op, relax.ExternFunc):
         return False
-    name = str(value.op.global_symbol)
-    return name == _CONFIGURE or (name.endswith(DEFAULTS_SUFFIX) and not value.args)
-
-
-def _call(name: str, arguments: list[relax.Expr]) -> relax.Expr:
-    return relax.Call(relax.ExternFunc(name), arguments, None, [relax.TupleType([])])
+    return str(value.op.global_symbol) == _CONFIGURE

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T
 
 from support.networks import (
     NATIVE,
@@ -22,7 +24,6 @@ from support.networks import (
 )
 from tvm_ios.backend.cpu.code import objects
 from tvm_ios.backend.cpu.code.functions import KernelFunctions, build_drivers
-from tvm_ios.backend.cpu.code.thread_pool import defaults_function
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
 from tvm_ios.backend.cpu.kernels.maps.channel_norm import ChannelNorm, channel_norm_kernel
 from tvm_ios.relax_ir.constants import constant_array
@@ -132,20 +133,28 @@ def test_a_process_looks_for_how_much_there_is_once(
     assert len(looks) == 1
 
 
+def nothing(name: str) -> tirx.PrimFunc:
+    """A function that does nothing."""
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(name)
+        T.evaluate(tirx.const(0, "int32"))
+    return builder.get()
+
+
 def test_drivers_that_were_compiled_are_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernels = KernelFunctions(NATIVE, store=ObjectStore(tmp_path))
-    first = build_drivers({"begin": defaults_function("begin")}, kernels)
+    first = build_drivers({"begin": nothing("begin")}, kernels)
 
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("it is compiled again")
 
     with monkeypatch.context() as patched:
         patched.setattr(objects.tvm, "compile", fail)
-        again = build_drivers({"begin": defaults_function("begin")}, kernels)
+        again = build_drivers({"begin": nothing("begin")}, kernels)
         with pytest.raises(AssertionError, match="compiled again"):
-            build_drivers({"start": defaults_function("start")}, kernels)
+            build_drivers({"start": nothing("start")}, kernels)
     for module in (first, again):
         assert module.implements_function("begin")
         tvm.runtime.Executable(module).jit()["begin"]()

@@ -201,7 +201,7 @@ def steady(name: str, seconds: float) -> Callable[[], float]:
 
 
 class NumpyBackend:
-    workers, checks_indices, attention_depth, recurrences = 1, False, 0, False
+    workers, checks_indices, attention_depth, recurrences, halves = 1, False, 0, False, True
 
     def __init__(self, timer: MakeTimer = steady) -> None:
         self._clock: dict[str, float] = {}

@@ -113,10 +113,11 @@ def test_the_stages_of_a_schedule_are_measured_again() -> None:
         cache = MeasurementCache()
         cost = simulation.measured(cache)
         first = cost(stages)
-        (samples,) = cache.samples(simulation.stage_of(0, 1).key).values()
-        before = len(samples)
+        key = simulation.stage_of(0, 1).key
+        (before,) = cache.samples(key).values()
         assert cost.resolve(stages) > 0
-        assert len(samples) > 2 * before
+        (samples,) = cache.samples(key).values()
+        assert len(samples) > 2 * len(before)
         assert cost.resolve(stages) == 0
         errors.append([np.std(np.log(latencies / true)) for latencies in (first, cost(stages))])
     before, after = np.mean(errors, axis=0)
@@ -281,10 +282,10 @@ def test_slow_partitionings_are_not_measured_again() -> None:
     simulation, cache = Simulation(truth), MeasurementCache()
     cost, stages = simulation.measured(cache), [_candidate(0, 1)]
     cost(stages)
-    samples = cache.samples(simulation.stage_of(0, 1).key)
-    before = {name: len(times) for name, times in samples.items()}
+    key = simulation.stage_of(0, 1).key
+    before = {name: len(times) for name, times in cache.samples(key).items()}
     cost.resolve(stages)
-    more = {name: len(times) - before[name] for name, times in samples.items()}
+    more = {name: len(times) - before[name] for name, times in cache.samples(key).items()}
     assert more["far"] == 0 < min(more["near"], more["processors"])
     assert cost.partitioning(stages[0]) == "processors"
 

@@ -13,6 +13,7 @@ from tvm import relax
 from ...support.errors import ModelError
 from ..limits import Limits
 from ..naming_builder import NamingBuilder
+from .control import CONTROL
 from .functions import Functions
 from .graph import GraphConverter, Scope
 from .inputs import inputs_of, static_shapes
@@ -22,8 +23,6 @@ from .tensors import dtype_of_code, type_text
 
 if TYPE_CHECKING:
     import onnx
-
-_BRANCH = "If"  # converted where its condition is known
 
 
 def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
@@ -96,7 +95,7 @@ def _check_operators(
         domain = "" if is_standard(node.domain) else node.domain
         if functions.local(node) is not None or (domain, node.op_type) in OPERATORS:
             continue
-        if domain == "" and node.op_type == _BRANCH:
+        if domain == "" and node.op_type in CONTROL:
             continue
         if not functions.defines(domain, node.op_type, scope.opsets.get(domain, 1)):
             unknown.add(f"{domain}.{node.op_type}" if domain else node.op_type)

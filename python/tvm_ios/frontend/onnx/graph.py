@@ -8,7 +8,7 @@ the body of a function.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from ..bindings import Bindings
 from ..emitter import constant, constant_array, is_constant
 from ..limits import Limits
 from ..naming_builder import NamingBuilder
+from .control import CONTROL
 from .folding import fold
 from .functions import Functions
 from .names import path_of_node
@@ -29,6 +30,9 @@ from .tensors import array_of
 
 if TYPE_CHECKING:
     import onnx
+
+Body = Callable[["onnx.GraphProto"], Callable[[Sequence[Value]], list[Value]]]
+"""Returns what converts a graph inside a node, from its inputs to its outputs."""
 
 
 @dataclass
@@ -133,10 +137,11 @@ class GraphConverter:
         if function is not None:
             return self._call(node, function, inputs, (), wanted, scope)
         opset = scope.opsets.get(domain, 1)
-        if domain == "" and node.op_type == "If":
-            return self._branch(node, inputs[0], wanted, scope)
         self._builder.module = path_of_node(node.name, node.op_type)
         emit = NodeEmitter(self._bindings, described(node), opset, wanted)
+        if domain == "" and node.op_type in CONTROL:
+            control = CONTROL[node.op_type]
+            return _several(control(emit, node, inputs, lambda graph: self._body(graph, scope)))
         attributes = self._attributes(node, emit, scope)
         if domain == "" and inputs and all(x is None or _is_known(x) for x in inputs):
             arrays = [None if x is None else constant_array(x) for x in inputs]
@@ -145,8 +150,7 @@ class GraphConverter:
                 return [constant(array) for array in folded]
         entry = find(domain, node.op_type, opset)
         if entry is not None:
-            result = apply(entry, emit, inputs, attributes)
-            return result if isinstance(result, tuple) else (result,)
+            return _several(apply(entry, emit, inputs, attributes))
         if self._functions.defines(domain, node.op_type, opset):
             defined, defaults = self._functions.definition(_resolved(node, scope), opset, inputs)
             return self._call(node, defined, inputs, defaults, wanted, scope)
@@ -180,25 +184,29 @@ class GraphConverter:
         found = iter(self.convert(function.node, [name for name, used in pairs if used], body))
         return [next(found) if used else None for _, used in pairs]
 
-    def _branch(
-        self, node: onnx.NodeProto, condition: Value, wanted: Sequence[bool], scope: Scope
-    ) -> Sequence[Value]:
-        """Convert the branch of an ``If`` that a constant chooses."""
-        known = constant_array(condition) if isinstance(condition, relax.Expr) else None
-        if known is None or known.size != 1:
-            raise ModelError(
-                f"{described(node)} chooses a branch while the model runs, which is not supported; "
-                "export the model without it."
-            )
-        name = "then_branch" if known.reshape(-1)[0] else "else_branch"
-        graph = next(a.g for a in node.attribute if a.name == name)
-        inner = Scope(scope.opsets, scope.attributes, outer=scope)
-        inner.add_weights(graph)
-        return self.convert(graph.node, [value.name for value in graph.output], inner)
+    def _body(
+        self, graph: onnx.GraphProto, scope: Scope
+    ) -> Callable[[Sequence[Value]], list[Value]]:
+        """Return what converts a graph inside a node, for each time that it is given inputs."""
+        weights = Scope(scope.opsets, scope.attributes, outer=scope)
+        weights.add_weights(graph)
+        names = [value.name for value in graph.input]
+        outputs = [value.name for value in graph.output]
+
+        def convert(inputs: Sequence[Value]) -> list[Value]:
+            inner = Scope(scope.opsets, scope.attributes, outer=weights)
+            inner.values.update(zip(names, inputs, strict=False))
+            return self.convert(graph.node, outputs, inner)
+
+        return convert
 
     def _attributes(self, node: onnx.NodeProto, emit: NodeEmitter, scope: Scope) -> dict[str, Any]:
         found = {a.name: _referred(a, scope) for a in node.attribute}
         return {name: _value(a, emit) for name, a in found.items() if a is not None}
+
+
+def _several(result: Value) -> tuple[Value, ...]:
+    return result if isinstance(result, tuple) else (result,)
 
 
 def _is_known(value: Value) -> bool:

@@ -34,8 +34,10 @@ def generic(op: Operator, binder: InputBinder) -> Choice:
     function, values = tir_of(op)
     bindings = plain_inputs(binder, values)
     try:
-        definite = _from_infinity(_keeping_nan(function))
-        kernel = generic_kernel(op.kind, definite, len(bindings))
+        function = _keeping_nan(function)
+        if op.kind in ("max", "min"):  # ONNX Runtime's poolings begin with finite numbers, too
+            function = _from_infinity(function)
+        kernel = generic_kernel(op.kind, function, len(bindings))
     except (tvm.error.InternalError, s_tir.ScheduleError) as error:
         raise NoRule from error  # indices that TVM cannot narrow, loops it cannot move
     _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)

@@ -54,6 +54,14 @@ def split(
     return tuple(emit(relax.TupleGetItem(parts, i)) for i in range(len(sizes)))
 
 
+def picked(emit: NodeEmitter, data: relax.Expr, place: int, axis: int) -> relax.Expr:
+    """Return the part at a place along an axis, without the axis."""
+    shape = shape_of(data)
+    axis = emit.axis(axis, len(shape))
+    part = emit.slice(data, axis, place, place + 1)
+    return emit.reshape(part, [*shape[:axis], *shape[axis + 1 :]])
+
+
 @operator("Slice")
 def slice_(
     emit: NodeEmitter,

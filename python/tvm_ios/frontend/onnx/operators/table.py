@@ -52,6 +52,12 @@ class Entry:
         return {p.name for p in self._parameters if p.kind is p.KEYWORD_ONLY}
 
     @cached_property
+    def needed(self) -> set[str]:
+        """The attributes without a default."""
+        keywords = (p for p in self._parameters if p.kind is p.KEYWORD_ONLY)
+        return {p.name for p in keywords if p.default is p.empty}
+
+    @cached_property
     def is_variadic(self) -> bool:
         return any(p.kind is p.VAR_POSITIONAL for p in self.inputs)
 
@@ -109,6 +115,9 @@ def apply(
         _move_to_inputs(entry, given, named)
         if len(given) > len(entry.inputs):
             raise emit.error(f"has {len(given)} inputs, of which {len(entry.inputs)} are known.")
+    missing = sorted(entry.needed - named.keys())
+    if missing:
+        raise emit.error(f"needs the attribute {', '.join(missing)}.")
     strange = sorted(named.keys() - entry.attributes)
     if strange:
         raise emit.error(f"has the attribute {', '.join(strange)}, which is not supported.")

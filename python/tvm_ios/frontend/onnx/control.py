@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Branches that constants choose, and loops of a known number of steps, which are unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tvm import relax
+
+from ..emitter import constant, constant_array, dtype_of, is_constant, shape_of
+from .node_emitter import NodeEmitter
+from .operators import Value
+from .operators.parts import picked
+
+if TYPE_CHECKING:
+    import onnx
+
+    from .graph import Body
+
+_MOST = 4096
+"""Nodes that a loop may be unrolled to."""
+
+
+def branch(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body: Body) -> Value:
+    """Convert the branch of an ``If`` that a constant chooses."""
+    condition = _known(inputs[0])
+    if condition is None or condition.size != 1:
+        raise emit.error(
+            "chooses a branch while the model runs, which is not supported; export the model "
+            "without it."
+        )
+    name = "then_branch" if condition.reshape(-1)[0] else "else_branch"
+    return tuple(body(_graph(node, name))([]))
+
+
+def loop(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body: Body) -> Value:
+    """Unroll a ``Loop`` whose number of steps is known, or whose condition is in each step."""
+    graph = _graph(node, "body")
+    most, condition, *states = [*inputs, None][: max(len(inputs), 2)]
+    count = None if most is None else _known(most)
+    if most is not None and count is None:
+        raise emit.error("has a number of steps that is computed while the model runs.")
+    limit = _MOST if count is None else int(count.reshape(-1)[0])
+    goes_on = True if condition is None else _truth(emit, condition)
+    step, results = body(graph), []
+    for number in range(limit):
+        if not goes_on:
+            break
+        _check_size(emit, graph, number + 1)
+        outputs = step([constant(np.array(number)), constant(np.array(goes_on)), *states])
+        goes_on, states = _truth(emit, outputs[0]), list(outputs[1 : len(states) + 1])
+        results.append(outputs[len(states) + 1 :])
+    stacked = [_stacked(emit, parts, 0) for parts in zip(*results, strict=True)]
+    count_of_results = len(graph.output) - 1 - len(states)
+    if count_of_results and not results:
+        raise emit.error("has no steps, so that the shapes of its results are not known.")
+    return (*states, *stacked)
+
+
+def scan(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body: Body) -> Value:
+    """Unroll a ``Scan`` over an axis of some inputs."""
+    if emit.opset < 9:
+        raise emit.error("is of opset 8, which is not supported; export it with opset 9 or newer.")
+    graph, given = _graph(node, "body"), {a.name: a for a in node.attribute}
+    scanned = given["num_scan_inputs"].i
+    states, sequences = list(inputs[: len(inputs) - scanned]), list(inputs[-scanned:])
+    num_results = len(graph.output) - len(states)
+
+    def listed(name: str, count: int) -> list[int]:
+        return list(given[name].ints) if name in given else [0] * count
+
+    axes = listed("scan_input_axes", scanned)
+    backwards = listed("scan_input_directions", scanned)
+    lengths = {shape_of(x)[axis] for x, axis in zip(sequences, axes, strict=True)}
+    if len(lengths) != 1:
+        raise emit.error(f"has sequences of the lengths {sorted(lengths)}, which must be the same.")
+    (length,) = lengths
+    _check_size(emit, graph, length)
+    step, results = body(graph), []
+    for number in range(length):
+        parts = [
+            picked(emit, x, length - 1 - number if back else number, axis)
+            for x, axis, back in zip(sequences, axes, backwards, strict=True)
+        ]
+        outputs = step([*states, *parts])
+        states = list(outputs[: len(states)])
+        results.append(outputs[len(states) :])
+    if not results:
+        raise emit.error("has sequences without elements, which is not supported.")
+    stacked = [
+        _stacked(emit, parts[::-1] if back else parts, axis)
+        for parts, axis, back in zip(
+            zip(*results, strict=True),
+            listed("scan_output_axes", num_results),
+            listed("scan_output_directions", num_results),
+            strict=True,
+        )
+    ]
+    return (*states, *stacked)
+
+
+Control = Callable[[NodeEmitter, "onnx.NodeProto", Sequence[Value], "Body"], Value]
+
+CONTROL: dict[str, Control] = {"If": branch, "Loop": loop, "Scan": scan}
+"""The operators that have graphs, by name."""
+
+
+def _graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
+    return next(a.g for a in node.attribute if a.name == name)
+
+
+def _known(value: Value) -> np.ndarray | None:
+    is_known = isinstance(value, relax.Expr) and is_constant(value)
+    return constant_array(value) if is_known else None
+
+
+def _truth(emit: NodeEmitter, condition: Value) -> bool:
+    known = _known(condition)
+    if known is None:
+        raise emit.error(
+            "decides while the model runs whether it goes on, which is not supported; export the "
+            "model without it."
+        )
+    return bool(known.reshape(-1)[0])
+
+
+def _check_size(emit: NodeEmitter, graph: onnx.GraphProto, steps: int) -> None:
+    """Raise ModelError for a loop that is too long to be unrolled."""
+    count = steps * len(graph.node)
+    if count > _MOST:
+        raise emit.error(
+            f"has {steps} or more steps of {len(graph.node)} operators, above the {_MOST} that are "
+            "unrolled."
+        )
+
+
+def _stacked(emit: NodeEmitter, parts: Sequence[Value], axis: int) -> relax.Expr:
+    tensors = [part for part in parts if isinstance(part, relax.Expr)]
+    place = emit.axis(axis, len(shape_of(tensors[0])) + 1)
+    if all(map(is_constant, tensors)):
+        emit.allocate([len(tensors), *shape_of(tensors[0])], dtype_of(tensors[0]))
+        return constant(np.stack([emit.array(x, "its results") for x in tensors], place))
+    return emit(relax.op.stack(tensors, place))

@@ -43,7 +43,7 @@ int32_t NumAllowedCores(int64_t now) {
   return known;
 }
 
-/*! \brief Lets a thread that is cancelled meanwhile finish first: others wait for what it claimed. */
+/*! \brief Lets a thread that is cancelled finish first: others wait for what it has claimed. */
 class CancelledLater {
  public:
   CancelledLater() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -71,6 +71,18 @@ class NodeEmitter(Emitter):
             raise self.error(f"has the axes {list(axes)}, of which two are the same.")
         return found
 
+    def product(self, a: relax.Expr, b: relax.Expr) -> relax.Expr:
+        """Return the product; that of constants at once, rounded as NumPy does."""
+        if is_constant(a) and is_constant(b):
+            return constant(self.array(a, "a factor") * self.array(b, "a factor"))
+        return self(relax.op.multiply(a, b))
+
+    def quotient(self, a: relax.Expr, b: relax.Expr) -> relax.Expr:
+        """Return the quotient; that of constants at once, rounded as NumPy does."""
+        if is_constant(a) and is_constant(b):
+            return constant(np.divide(self.array(a, "a dividend"), self.array(b, "a divisor")))
+        return self(relax.op.divide(a, b))
+
     def filled(self, shape: Sequence[int], value: float, dtype: str) -> relax.Expr:
         """Return a tensor of equal elements; a small one is a constant."""
         if np.prod(shape) <= SMALL:

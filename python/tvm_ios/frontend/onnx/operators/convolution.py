@@ -10,6 +10,7 @@ from tvm import relax
 from ...emitter import shape_of
 from ..node_emitter import NodeEmitter
 from .matmul import shifted
+from .quantization import requantized
 from .table import operator
 from .window import Window, window_of
 
@@ -143,6 +144,48 @@ def conv_integer(
     kernel = _kernel(emit, data, weight, kernel_shape)
     window = window_of(emit, shape_of(data)[2:], kernel, strides, dilations, pads, auto_pad)
     return _convolved(emit, left, right, window, group)
+
+
+@operator("QLinearConv")
+def qlinear_conv(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    x_scale: relax.Expr,
+    x_zero_point: relax.Expr,
+    weight: relax.Expr,
+    w_scale: relax.Expr,
+    w_zero_point: relax.Expr,
+    y_scale: relax.Expr,
+    y_zero_point: relax.Expr,
+    bias: relax.Expr | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sizes | None = None,
+    group: int = 1,
+    kernel_shape: Sizes | None = None,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> relax.Expr:
+    """Convolve 8-bit integers, with sums of 32 bits, and quantise the result."""
+    total = conv_integer(
+        emit,
+        data,
+        weight,
+        x_zero_point,
+        w_zero_point,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+    total = _with_bias(emit, total, bias)
+    scales = emit.reshape(w_scale, [] if shape_of(w_scale) in ((), (1,)) else shape_of(w_scale))
+    if shape_of(scales):
+        scales = emit.along(scales, 1, len(shape_of(total)))
+    factor = emit.product(emit.reshape(x_scale, []), scales)
+    return requantized(emit, total, factor, y_scale, y_zero_point)
 
 
 def _kernel(

@@ -9,6 +9,7 @@ from tvm import relax
 from ...emitter import dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..tensors import name_of_type
+from .matmul import matmul_integer
 from .table import Value, operator
 
 
@@ -116,6 +117,51 @@ def _quantized_by_blocks(
     limits = np.iinfo(dtype)
     limited = emit(relax.op.clip(numbers, float(limits.min), float(limits.max)))
     return emit.cast(limited, dtype)
+
+
+@operator("QLinearMatMul")
+def qlinear_matmul(
+    emit: NodeEmitter,
+    a: relax.Expr,
+    a_scale: relax.Expr,
+    a_zero_point: relax.Expr,
+    b: relax.Expr,
+    b_scale: relax.Expr,
+    b_zero_point: relax.Expr,
+    y_scale: relax.Expr,
+    y_zero_point: relax.Expr,
+) -> relax.Expr:
+    """Multiply 8-bit integers, with sums of 32 bits, and quantise the product."""
+    total = matmul_integer(emit, a, b, a_zero_point, b_zero_point)
+    rows = _along_last(emit, a_scale, total, -2)
+    columns = _along_last(emit, b_scale, total, -1)
+    factor = emit.product(rows, columns)
+    return requantized(emit, total, factor, y_scale, y_zero_point)
+
+
+def _along_last(emit: NodeEmitter, scale: relax.Expr, like: relax.Expr, axis: int) -> relax.Expr:
+    """Return scales, one or one for each row or column, so that they broadcast."""
+    sizes = shape_of(scale)
+    if sizes in ((), (1,)):
+        return emit.reshape(scale, [])
+    return emit.along(scale, axis, len(shape_of(like))) if len(sizes) == 1 else scale
+
+
+def requantized(
+    emit: NodeEmitter,
+    total: relax.Expr,
+    factor: relax.Expr,
+    scale: relax.Expr,
+    zero_point: relax.Expr,
+) -> relax.Expr:
+    """Return sums of products times their factor, in steps of a scale from a zero point."""
+    dtype = dtype_of(zero_point)
+    factor = emit.quotient(factor, emit.reshape(scale, []))
+    real = emit(relax.op.multiply(emit.cast(total, dtype_of(factor)), factor))
+    zero = emit.cast(emit.reshape(zero_point, []), dtype_of(factor))
+    moved = emit(relax.op.add(emit(relax.op.round(real)), zero))
+    limits = np.iinfo(dtype)
+    return emit.cast(emit(relax.op.clip(moved, float(limits.min), float(limits.max))), dtype)
 
 
 @operator("DynamicQuantizeLinear")

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tvm import relax
 
-from ...emitter import dtype_of, shape_of
+from ...emitter import dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 from ..numbers import is_float, is_integer
+from .index import counted_from_the_begin
 from .table import Converter, operator
 
 Reduce = Callable[[NodeEmitter, relax.Expr, list[int], bool], relax.Expr]
@@ -165,12 +166,30 @@ def _cumulative(build: Callable[..., relax.Expr]) -> Converter:
         exclusive: int = 0,
         reverse: int = 0,
     ) -> relax.Expr:
-        place = emit.axis(int(emit.number(axis, "its axis")), len(shape_of(data)))
-        data = emit(relax.op.flip(data, place)) if reverse else data
-        result = emit(build(data, place, dtype_of(data), bool(exclusive)))
-        return emit(relax.op.flip(result, place)) if reverse else result
+        def along(place: int) -> relax.Expr:
+            ahead = emit(relax.op.flip(data, place)) if reverse else data
+            result = emit(build(ahead, place, dtype_of(data), bool(exclusive)))
+            return emit(relax.op.flip(result, place)) if reverse else result
+
+        ndim = len(shape_of(data))
+        if is_constant(axis):
+            return along(emit.axis(int(emit.number(axis, "its axis")), ndim))
+        return _along_computed(emit, axis, [along(place) for place in range(ndim)])
 
     return convert
+
+
+def _along_computed(emit: NodeEmitter, axis: relax.Expr, results: list[relax.Expr]) -> relax.Expr:
+    """Choose among results along all axes by an axis that is computed."""
+    counted = counted_from_the_begin(emit, emit.reshape(axis, []), [len(results)])
+    # What is taken is the axis itself, which is checked by it.
+    places = emit.positions(len(results), "int64")
+    chosen = emit(relax.op.take(places, counted, 0))
+    result = results[0]
+    for place, other in enumerate(results[1:], 1):
+        is_it = emit(relax.op.equal(chosen, emit.scalar(place, chosen)))
+        result = emit(relax.op.where(is_it, other, result))
+    return result
 
 
 operator("CumSum")(_cumulative(relax.op.cumsum))

@@ -136,6 +136,9 @@ TEST(HelperPool, AnExceptionIsAFailure) {
 }
 
 TEST(HelperPool, ACancelledCallerEndsAfterItsLaunch) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer takes the stack of a cancelled thread for one in use";
+#endif
   static std::atomic<bool> began;
   began = false;
   HelperPool pool(2);

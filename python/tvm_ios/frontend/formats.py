@@ -13,27 +13,18 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
-import tvm
-
-from ..relax_ir.building import building
 from . import onnx, pytorch
-from .model_format import ModelFormat, ModelSource
+from .model_format import ModelFormat
 
 ENTRY_POINTS = "tvm_ios.formats"
 """The group of entry points by which packages add formats."""
 
 _logger = logging.getLogger(__name__)
 
-
-def _load_onnx(given: ModelSource) -> tvm.IRModule:
-    with building():  # TVM's importer opens a function
-        return onnx.from_file(Path(given.model), given.shapes, given.batch)
-
-
 _BUILT_IN = (
     ModelFormat(
         "an ONNX file",
-        _load_onnx,
+        lambda given: onnx.from_file(Path(given.model), given.shapes, given.batch),
         (".onnx",),
     ),
     ModelFormat(

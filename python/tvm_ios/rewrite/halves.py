@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from ..relax_ir.building import building
 from ..relax_ir.constants import constant_array
 from ..relax_ir.expressions import op_name
 
@@ -24,10 +25,10 @@ _TYPED = ("dtype", "out_dtype")  # attributes
 
 def widen_halves(_mod: tvm.IRModule, func: relax.Function) -> relax.Function:
     """Return a function that computes in float32 instead of float16 and bfloat16."""
-    if not any(_has_half(var.ty) for var in _variables(func)):
+    if not any(_has_half(var.ty) for var in _variables(func)) or _branches(func):
         return func
     builder = relax.BlockBuilder()
-    with builder.function("main", func.params):
+    with building(), builder.function("main", func.params):
         widener = _Widener(builder)
         widener.begin(func.params)
         for block in func.body.blocks:
@@ -43,6 +44,11 @@ def _variables(func: relax.Function) -> Iterator[relax.Var]:
     yield from func.params
     for block in func.body.blocks:
         yield from (binding.var for binding in block.bindings)
+
+
+def _branches(func: relax.Function) -> bool:
+    """Return whether a function has blocks inside, whose values are their own."""
+    return any(isinstance(b.value, relax.If) for block in func.body.blocks for b in block.bindings)
 
 
 def _has_half(ty: tvm.ir.Type) -> bool:

@@ -52,6 +52,8 @@ def loop(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body:
         outputs = step([constant(np.array(number)), constant(np.array(goes_on)), *states])
         goes_on, states = _truth(emit, outputs[0]), list(outputs[1 : len(states) + 1])
         results.append(outputs[len(states) + 1 :])
+    if count is None and goes_on:
+        raise emit.error(f"does not end within {_MOST} steps.")
     stacked = [_stacked(emit, parts, 0) for parts in zip(*results, strict=True)]
     count_of_results = len(graph.output) - 1 - len(states)
     if count_of_results and not results:
@@ -128,7 +130,7 @@ def _truth(emit: NodeEmitter, condition: Value) -> bool:
 
 def _check_size(emit: NodeEmitter, graph: onnx.GraphProto, steps: int) -> None:
     """Raise ModelError for a loop that is too long to be unrolled."""
-    count = steps * len(graph.node)
+    count = steps * max(len(graph.node), 1)
     if count > _MOST:
         raise emit.error(
             f"has {steps} or more steps of {len(graph.node)} operators, above the {_MOST} that are "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import tvm
 from tvm import relax
 
+from ...relax_ir.building import building
 from ...support.errors import ModelError
 from ..limits import Limits
 from ..naming_builder import NamingBuilder
@@ -44,7 +45,7 @@ def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
     size = sum(len(t.raw_data) or t.ByteSize() for t in model.graph.initializer)
     limits = Limits.of_network(len(model.graph.node), size)
     builder = NamingBuilder()
-    with builder.function("main", variables):
+    with building(), builder.function("main", variables):
         try:
             with builder.dataflow():
                 converter = GraphConverter(builder, functions, limits)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tvm import relax
 
 from ...support.errors import ModelError
+from ...support.text import last_line
 from ..bindings import Bindings
 from ..emitter import constant, constant_array, is_constant
 from ..limits import Limits
@@ -120,7 +121,13 @@ class GraphConverter:
         needed, names = needed_nodes(nodes, outputs)
         for node in needed:
             wanted = [name in names for name in node.output]
-            results = self._node(node, wanted, scope)
+            try:
+                results = self._node(node, wanted, scope)
+            except ModelError:
+                raise
+            except Exception as error:  # TVM, onnx and NumPy raise various types
+                problem = f"{described(node)} cannot be converted: {last_line(error)}"
+                raise ModelError(f"{problem.rstrip('.')}.") from error
             for name, value, is_wanted in zip(node.output, results, wanted, strict=False):
                 if name:
                     scope.values[name] = value

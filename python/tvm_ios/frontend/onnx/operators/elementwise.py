@@ -193,5 +193,5 @@ def clip(
             continue
         known = constant_array(bound)
         if known is None or not np.isnan(known.astype("float64")).any():
-            data = emit(build(data, bound))
+            data = emit(build(data, emit.cast(bound, dtype_of(data))))
     return data

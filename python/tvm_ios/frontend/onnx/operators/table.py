@@ -12,9 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from tvm import relax
 
-from ....support.errors import ModelError
-from ....support.text import last_line
-from ...emitter import constant, dtype_of
+from ...emitter import constant
 from ..node_emitter import NodeEmitter
 
 Value: TypeAlias = "relax.Expr | tuple[Value, ...] | None"
@@ -121,12 +119,7 @@ def apply(
     strange = sorted(named.keys() - entry.attributes)
     if strange:
         raise emit.error(f"has the attribute {', '.join(strange)}, which is not supported.")
-    try:
-        return entry.convert(emit, *given, **named)
-    except ModelError:
-        raise
-    except Exception as error:  # TVM and NumPy raise various types
-        raise emit.error(f"cannot be converted: {last_line(error)}.") from error
+    return entry.convert(emit, *given, **named)
 
 
 def _move_to_inputs(entry: Entry, inputs: list[Value], attributes: dict[str, Any]) -> None:
@@ -135,11 +128,10 @@ def _move_to_inputs(entry: Entry, inputs: list[Value], attributes: dict[str, Any
         if parameter.name not in attributes or len(inputs) > place:
             continue
         inputs += [None] * (place - len(inputs))
-        inputs.append(_constant(attributes.pop(parameter.name), inputs[0]))
+        inputs.append(_constant(attributes.pop(parameter.name)))
 
 
-def _constant(value: Any, like: Value) -> relax.Expr:
-    """Return integers as int64, and numbers in the type of a tensor."""
+def _constant(value: Any) -> relax.Expr:
+    """Return integers as int64, and numbers as float32, as attributes hold them."""
     numbers = np.asarray(value)
-    assert isinstance(like, relax.Expr), "the first input is a tensor"
-    return constant(numbers.astype("int64" if numbers.dtype.kind == "i" else dtype_of(like)))
+    return constant(numbers.astype("int64" if numbers.dtype.kind == "i" else "float32"))

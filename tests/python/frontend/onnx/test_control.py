@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops and branches of ONNX, compared with ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime
+import pytest
+
+import tvm_ios
+from tvm_ios.errors import ModelError
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
+COUNTED = """g (float[2,3] x) => (float[2,3] y, float[5,2,3] all)
+<int64 five = {5}, bool go = {1}> {
+  y, all = Loop (five, go, x) <body = b (int64 i, bool c, float[2,3] s)
+    => (bool d, float[2,3] t, float[2,3] kept) {
+      d = Identity (c)
+      f = Cast <to = 1> (i)
+      m = Mul (s, f)
+      t = Add (m, x)
+      kept = Neg (t)
+    }>
+}"""
+UNTIL = """g (float[2,3] x) => (float[2,3] y)
+<bool go = {1}, int64 three = {3}> {
+  y = Loop ("", go, x) <body = b (int64 i, bool c, float[2,3] s) => (bool d, float[2,3] t) {
+      d = Less (i, three)
+      t = Add (s, x)
+    }>
+}"""
+SCANNED = """g (float[2] s, float[4,3,2] x) => (float[2] last, float[2,2,3] all)
+{
+  last, all = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],
+    scan_output_axes = [1], scan_output_directions = [1],
+    body = b (float[2] h, float[4,2] part) => (float[2] n, float[2] kept) {
+      m = ReduceMean <axes = [0], keepdims = 0> (part)
+      n = Add (h, m)
+      kept = Mul (n, n)
+    }> (s, x)
+}"""
+CHOSEN = """g (float[2,3] x) => (float[2,3] y)
+<int64 two = {2}> {
+  shape = Shape <start = 0, end = 1> (x)
+  small = Equal (shape, two)
+  y = If (small) <then_branch = a () => (float[2,3] t) { t = Neg (x) },
+    else_branch = b () => (float[2,3] e) { e = NoSuchOperator (x) }>
+}"""
+
+
+def _save(text: str, path: Path) -> onnx.ModelProto:
+    model = onnx.parser.parse_model(HEAD + text)
+    onnx.save(model, path)
+    return model
+
+
+@pytest.mark.parametrize("text", [COUNTED, UNTIL, SCANNED], ids=["counted", "until", "scanned"])
+def test_a_loop_is_unrolled(text: str, tmp_path: Path) -> None:
+    model = _save(text, tmp_path / "m.onnx")
+    random = np.random.default_rng(0)
+    inputs = {
+        value.name: random.standard_normal(
+            [d.dim_value for d in value.type.tensor_type.shape.dim]
+        ).astype("float32")
+        for value in model.graph.input
+    }
+    expected = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, inputs)
+    results = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)(*inputs.values())
+    results = results if isinstance(results, tuple) else (results,)
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_branch_that_is_not_taken_may_be_anything(tmp_path: Path) -> None:
+    _save(CHOSEN, tmp_path / "m.onnx")
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype("float32")
+    result = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)(x)
+    np.testing.assert_array_equal(result, -x)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            UNTIL.replace("d = Less (i, three)", "d = Identity (c)"),
+            "above the 4096 that are unrolled",
+        ),
+        (
+            UNTIL.replace("d = Less (i, three)\n      t = Add (s, x)", "t = Add (s, x)").replace(
+                "(bool d,", "(bool c,"
+            ),
+            "does not end within 4096 steps",
+        ),
+        (COUNTED.replace("{5}", "{5000}"), "above the 4096 that are unrolled"),
+        (
+            UNTIL.replace(
+                "d = Less (i, three)",
+                "r = ReduceSum <keepdims = 0> (s)\n      z = Sub (r, r)\n      d = Less (z, r)",
+            ),
+            "decides while the model runs",
+        ),
+    ],
+    ids=["endless", "endless in one node", "long", "computed"],
+)
+def test_what_cannot_be_unrolled_is_refused(text: str, reason: str, tmp_path: Path) -> None:
+    _save(text, tmp_path / "m.onnx")
+    with pytest.raises(ModelError, match=rf"^Loop .*{reason}|^Loop has .* steps of .*{reason}"):
+        tvm_ios.compile(tmp_path / "m.onnx", search=False)

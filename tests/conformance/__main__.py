@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -43,29 +43,53 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="parts of tests' names")
     parser.add_argument(
         "--form",
-        default=",".join(onnx_suite.FORMS),
+        type=_forms,
+        default=list(onnx_suite.FORMS),
         metavar="NAME,...",
         help=f"some of {', '.join(onnx_suite.FORMS)} (default: all)",
     )
-    parser.add_argument("--part", default="1/1", metavar="I/N", help="every N-th test")
+    parser.add_argument(
+        "--part",
+        type=_part,
+        default=(1, 1),
+        metavar="I/N",
+        help="every N-th test, from the I-th on",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all outcomes")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into a document")
     return parser
 
 
+def _forms(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in onnx_suite.FORMS]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"there is no form {', '.join(unknown)}; there are: {', '.join(onnx_suite.FORMS)}"
+        )
+    return names
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part, such as 1/3")
+    return int(number), int(count)
+
+
 def _chosen(options: argparse.Namespace) -> list[Test]:
-    number, count = map(int, options.part.split("/"))
+    number, count = options.part
     patterns = [f"*{pattern}*" for pattern in options.patterns] or ["*"]
     tests = [
         Test(name, form)
-        for form in options.form.split(",")
+        for form in options.form
         for name in onnx_suite.cases()
         if any(fnmatch(name, pattern) for pattern in patterns)
     ]
     return tests[number - 1 :: count]
 
 
-def _counter(count: int):  # type: ignore[no-untyped-def]
+def _counter(count: int) -> Callable[[int], None]:
     def say(done: int) -> None:
         if sys.stderr.isatty():
             print(f"\r{done} of {count}", end="", file=sys.stderr, flush=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -46,11 +47,21 @@ def run(tests: Sequence[Test], say: Callable[[int], None]) -> dict[Test, Outcome
     threads = [threading.Thread(target=work) for _ in range(len(os.sched_getaffinity(0)))]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        _empty(waiting)  # each thread ends after its present test
+        raise
     if failures:
         raise failures[0]
     return outcomes
+
+
+def _empty(waiting: queue.SimpleQueue[Test]) -> None:
+    while not waiting.empty():
+        with contextlib.suppress(queue.Empty):
+            waiting.get_nowait()
 
 
 def _run_all(

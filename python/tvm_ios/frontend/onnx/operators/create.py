@@ -13,7 +13,7 @@ from ...emitter import constant, constant_array, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..numbers import is_integer
 from ..tensors import name_of_type
-from .table import operator
+from .table import Converter, operator
 
 
 @operator("Constant")
@@ -100,36 +100,21 @@ def dropout(
     return data, emit.filled(shape_of(data), True, "bool")
 
 
-def _window(emit: NodeEmitter, size: relax.Expr, periodic: int) -> np.ndarray:
-    """Return the angle of each element of a window."""
-    count = int(emit.number(size, "its size"))
-    emit.allocate([count], "float64")
-    return 2 * np.pi * np.arange(count) / (count if periodic else max(count - 1, 1))
+def _window(a: float, b: float, c: float) -> Converter:
+    """Return the converter of a window of two cosines."""
+
+    def convert(
+        emit: NodeEmitter, size: relax.Expr, *, output_datatype: int = 1, periodic: int = 1
+    ) -> relax.Expr:
+        count = int(emit.number(size, "its size"))
+        emit.allocate([count], "float64")
+        angle = 2 * np.pi * np.arange(count) / (count if periodic else max(count - 1, 1))
+        values = a - b * np.cos(angle) + c * np.cos(2 * angle)
+        return constant(values.astype(name_of_type(emit, output_datatype)))
+
+    return convert
 
 
-def _register_windows() -> None:
-    terms = {
-        "HannWindow": (0.5, 0.5, 0.0),
-        "HammingWindow": (25 / 46, 21 / 46, 0.0),
-        "BlackmanWindow": (0.42, 0.5, 0.08),
-    }
-    for name, (a, b, c) in terms.items():
-
-        def convert(
-            emit: NodeEmitter,
-            size: relax.Expr,
-            *,
-            output_datatype: int = 1,
-            periodic: int = 1,
-            a: float = a,
-            b: float = b,
-            c: float = c,
-        ) -> relax.Expr:
-            angle = _window(emit, size, periodic)
-            values = a - b * np.cos(angle) + c * np.cos(2 * angle)
-            return constant(values.astype(name_of_type(emit, output_datatype)))
-
-        operator(name)(convert)
-
-
-_register_windows()
+operator("BlackmanWindow")(_window(0.42, 0.5, 0.08))
+operator("HammingWindow")(_window(25 / 46, 21 / 46, 0.0))
+operator("HannWindow")(_window(0.5, 0.5, 0.0))

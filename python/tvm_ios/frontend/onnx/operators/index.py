@@ -117,11 +117,7 @@ def one_hot(
     count = int(emit.number(depth, "its depth"))
     ndim = len(shape_of(indices)) + 1
     axis = emit.axis(axis, ndim)
-    places = emit.cast(indices, "int64")
-    lengths = [count]
-    negative = emit(relax.op.less(places, emit.scalar(0, places)))
-    moved = emit(relax.op.add(places, emit.scalar(lengths[0], places)))
-    places = emit(relax.op.where(negative, moved, places))
+    places = counted_from_the_begin(emit, emit.cast(indices, "int64"), [count])
     shape = list(shape_of(indices))
     places = emit.reshape(places, [*shape[:axis], 1, *shape[axis:]])
     grid = emit.along(emit.positions(count, "int64"), axis, ndim)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tvm import relax
 
@@ -12,29 +13,23 @@ from ..node_emitter import NodeEmitter
 from .matmul import shifted
 from .quantization import requantized
 from .table import operator
-from .window import Window, window_of
+from .window import WINDOW, Window, window_of
 
 Sizes = Sequence[int]
 
 
-@operator("Conv")
+@operator("Conv", shared=WINDOW)
 def conv(
     emit: NodeEmitter,
     data: relax.Expr,
     weight: relax.Expr,
     bias: relax.Expr | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sizes | None = None,
     group: int = 1,
-    kernel_shape: Sizes | None = None,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
+    **window: Any,
 ) -> relax.Expr:
-    kernel = _kernel(emit, data, weight, kernel_shape)
-    sizes = shape_of(data)[2:]
-    window = window_of(emit, sizes, kernel, strides, dilations, pads, auto_pad)
-    return _with_bias(emit, _convolved(emit, data, weight, window, group), bias)
+    moved = _window(emit, data, weight, window)
+    return _with_bias(emit, _convolved(emit, data, weight, moved, group), bias)
 
 
 def _convolved(
@@ -56,7 +51,7 @@ def _convolved(
     )
 
 
-@operator("ConvTranspose")
+@operator("ConvTranspose", shared=WINDOW)
 def conv_transpose(
     emit: NodeEmitter,
     data: relax.Expr,
@@ -64,30 +59,26 @@ def conv_transpose(
     bias: relax.Expr | None = None,
     *,
     auto_pad: str = "NOTSET",
-    dilations: Sizes | None = None,
     group: int = 1,
-    kernel_shape: Sizes | None = None,
     output_padding: Sizes | None = None,
     output_shape: Sizes | None = None,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
+    **window: Any,
 ) -> relax.Expr:
     spatial = _spatial(emit, data)
     rank, sizes = len(spatial), shape_of(data)[2:]
-    kernel = _kernel(emit, data, weight, kernel_shape)
-    window = window_of(emit, sizes, kernel, strides, dilations, pads, "NOTSET")
+    moved = _window(emit, data, weight, window)
     added = list(output_padding or [0] * rank)
     if auto_pad != "NOTSET" or output_shape is not None:
         wanted = None if output_shape is None else list(output_shape)[-rank:]
-        window, added = _automatic(emit, window, sizes, added, wanted, auto_pad)
+        moved, added = _automatic(moved, sizes, added, wanted, auto_pad)
     result = emit(
         getattr(relax.op.nn, f"conv{rank}d_transpose")(
             data,
             weight,
-            window.strides,
-            window.padding,
+            moved.strides,
+            moved.padding,
             added,
-            window.dilations,
+            moved.dilations,
             group,
             data_layout=f"NC{spatial}",
             kernel_layout=f"IO{spatial}",
@@ -97,7 +88,6 @@ def conv_transpose(
 
 
 def _automatic(
-    emit: NodeEmitter,
     window: Window,
     sizes: Sizes,
     added: list[int],
@@ -124,7 +114,7 @@ def _automatic(
     return Window(window.kernel, steps, window.dilations, before, after), added
 
 
-@operator("ConvInteger")
+@operator("ConvInteger", shared=WINDOW)
 def conv_integer(
     emit: NodeEmitter,
     data: relax.Expr,
@@ -132,21 +122,15 @@ def conv_integer(
     x_zero_point: relax.Expr | None = None,
     w_zero_point: relax.Expr | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sizes | None = None,
     group: int = 1,
-    kernel_shape: Sizes | None = None,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
+    **window: Any,
 ) -> relax.Expr:
     """Convolve 8-bit integers, less their zero points, with sums of 32 bits."""
     left, right = shifted(emit, data, x_zero_point, 1), shifted(emit, weight, w_zero_point, 0)
-    kernel = _kernel(emit, data, weight, kernel_shape)
-    window = window_of(emit, shape_of(data)[2:], kernel, strides, dilations, pads, auto_pad)
-    return _convolved(emit, left, right, window, group)
+    return _convolved(emit, left, right, _window(emit, data, weight, window), group)
 
 
-@operator("QLinearConv")
+@operator("QLinearConv", shared=WINDOW)
 def qlinear_conv(
     emit: NodeEmitter,
     data: relax.Expr,
@@ -159,12 +143,8 @@ def qlinear_conv(
     y_zero_point: relax.Expr,
     bias: relax.Expr | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sizes | None = None,
     group: int = 1,
-    kernel_shape: Sizes | None = None,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
+    **window: Any,
 ) -> relax.Expr:
     """Convolve 8-bit integers, with sums of 32 bits, and quantise the result."""
     total = conv_integer(
@@ -173,12 +153,8 @@ def qlinear_conv(
         weight,
         x_zero_point,
         w_zero_point,
-        auto_pad=auto_pad,
-        dilations=dilations,
         group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        **window,
     )
     total = _with_bias(emit, total, bias)
     scales = emit.reshape(w_scale, [] if shape_of(w_scale) in ((), (1,)) else shape_of(w_scale))
@@ -188,15 +164,13 @@ def qlinear_conv(
     return requantized(emit, total, factor, y_scale, y_zero_point)
 
 
-def _kernel(
-    emit: NodeEmitter, data: relax.Expr, weight: relax.Expr, given: Sizes | None
-) -> list[int]:
-    kernel = list(shape_of(weight)[2:])
-    if given is not None and list(given) != kernel:
-        raise emit.error(f"has kernel_shape={list(given)}, but a kernel of {kernel}.")
+def _window(
+    emit: NodeEmitter, data: relax.Expr, weight: relax.Expr, attributes: Mapping[str, Any]
+) -> Window:
+    kernel = shape_of(weight)[2:]
     if len(kernel) != len(shape_of(data)) - 2:
-        raise emit.error(f"has a kernel of {kernel} for data of {list(shape_of(data))}.")
-    return kernel
+        raise emit.error(f"has a kernel of {list(kernel)} for data of {list(shape_of(data))}.")
+    return window_of(emit, shape_of(data)[2:], kernel, **attributes)
 
 
 def _spatial(emit: NodeEmitter, data: relax.Expr) -> str:

@@ -15,7 +15,7 @@ from ...emitter import constant, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..numbers import is_integer
 from .table import Value, operator
-from .window import Window, window_of
+from .window import WINDOW, Window, window_of
 
 Sizes = Sequence[int]
 
@@ -61,26 +61,21 @@ def _least(dtype: str) -> float:
     return int(np.iinfo(dtype).min) if is_integer(dtype) else -math.inf
 
 
-@operator("MaxPool")
+@operator("MaxPool", shared=WINDOW)
 def max_pool(
     emit: NodeEmitter,
     data: relax.Expr,
     *,
-    auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
-    dilations: Sizes | None = None,
-    kernel_shape: Sizes,
-    pads: Sizes | None = None,
     storage_order: int = 0,
-    strides: Sizes | None = None,
+    **window: Any,
 ) -> Value:
     """Return the largest elements of windows, and their places in the flattened data."""
     sizes = shape_of(data)[2:]
-    window = window_of(emit, sizes, kernel_shape, strides, dilations, pads, auto_pad)
-    window = _reaching(window, sizes, bool(ceil_mode))
+    moved = _reaching(window_of(emit, sizes, **window), sizes, bool(ceil_mode))
     if emit.wants(1):
-        return _largest_with_places(emit, data, window, storage_order)
-    return (_pool(emit, "max", data, window),)
+        return _largest_with_places(emit, data, moved, storage_order)
+    return (_pool(emit, "max", data, moved),)
 
 
 def _largest_with_places(
@@ -128,27 +123,23 @@ def _places(window: Window, sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
     return flat, inside
 
 
-@operator("AveragePool")
+@operator("AveragePool", shared=WINDOW)
 def average_pool(
     emit: NodeEmitter,
     data: relax.Expr,
     *,
-    auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
     count_include_pad: int = 0,
-    dilations: Sizes | None = None,
-    kernel_shape: Sizes,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
+    **window: Any,
 ) -> relax.Expr:
     """Return means of windows; what lies behind the padding never counts."""
     sizes = shape_of(data)[2:]
-    window = window_of(emit, sizes, kernel_shape, strides, dilations, pads, auto_pad)
-    whole = _reaching(window, sizes, bool(ceil_mode))
-    counting = bool(count_include_pad) and any(window.padding)
-    beyond = any(more > less for more, less in zip(whole.after, window.after, strict=True))
-    if any(hole > 1 for hole in window.dilations) or (counting and beyond):
-        return _mean_of_windows(emit, data, whole, window, counting)
+    padded = window_of(emit, sizes, **window)
+    whole = _reaching(padded, sizes, bool(ceil_mode))
+    counting = bool(count_include_pad) and any(padded.padding)
+    beyond = any(more > less for more, less in zip(whole.after, padded.after, strict=True))
+    if any(hole > 1 for hole in padded.dilations) or (counting and beyond):
+        return _mean_of_windows(emit, data, whole, padded, counting)
     return _pool(emit, "avg", data, whole, count_include_pad=counting)
 
 
@@ -186,24 +177,19 @@ def _sum_of_windows(emit: NodeEmitter, data: relax.Expr, window: Window) -> rela
     )
 
 
-@operator("LpPool")
+@operator("LpPool", shared=WINDOW)
 def lp_pool(
     emit: NodeEmitter,
     data: relax.Expr,
     *,
-    auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
-    dilations: Sizes | None = None,
-    kernel_shape: Sizes,
     p: int = 2,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
+    **window: Any,
 ) -> relax.Expr:
     """Return norms of windows."""
     sizes = shape_of(data)[2:]
-    window = window_of(emit, sizes, kernel_shape, strides, dilations, pads, auto_pad)
-    window = _reaching(window, sizes, bool(ceil_mode))
-    total = _sum_of_windows(emit, _powers(emit, data, p), window)
+    moved = _reaching(window_of(emit, sizes, **window), sizes, bool(ceil_mode))
+    total = _sum_of_windows(emit, _powers(emit, data, p), moved)
     return _root(emit, total, p)
 
 
@@ -258,7 +244,7 @@ def max_unpool(
 ) -> relax.Expr:
     """Write elements to the places that they had before a pooling."""
     shape = shape_of(data)
-    window = window_of(emit, shape[2:], kernel_shape, strides, None, pads, "NOTSET")
+    window = window_of(emit, shape[2:], kernel_shape=kernel_shape, strides=strides, pads=pads)
     natural = [
         (size - 1) * stride + extent - before - after
         for size, stride, extent, before, after in zip(

@@ -35,19 +35,23 @@ class Entry:
     convert : Converter
     since : int
         The first version of ONNX's operators that it is for.
+    shared : frozenset of str
+        Attributes that it shares with other operators, and hands on.
     """
 
     convert: Converter
     since: int
+    shared: frozenset[str] = frozenset()
 
     @cached_property
     def inputs(self) -> list[inspect.Parameter]:
         """The parameters of the inputs."""
-        return [p for p in self._parameters[1:] if p.kind is not p.KEYWORD_ONLY]
+        named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+        return [p for p in self._parameters[1:] if p.kind not in named]
 
     @cached_property
     def attributes(self) -> set[str]:
-        return {p.name for p in self._parameters if p.kind is p.KEYWORD_ONLY}
+        return {p.name for p in self._parameters if p.kind is p.KEYWORD_ONLY} | self.shared
 
     @cached_property
     def needed(self) -> set[str]:
@@ -68,14 +72,16 @@ OPERATORS: dict[tuple[str, str], list[Entry]] = {}
 """The converters by domain and name, the newest version first."""
 
 
-def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[Converter], Converter]:
+def operator(
+    *names: str, since: int = 1, domain: str = "", shared: frozenset[str] = frozenset()
+) -> Callable[[Converter], Converter]:
     """Register a function as the converter of operators, from a version on."""
 
     def enter(convert: Converter) -> Converter:
         for name in names:
             entries = OPERATORS.setdefault((domain, name), [])
             assert all(entry.since != since for entry in entries), f"{name} has two entries"
-            entries.append(Entry(convert, since))
+            entries.append(Entry(convert, since, shared))
             entries.sort(key=lambda entry: -entry.since)
         return convert
 

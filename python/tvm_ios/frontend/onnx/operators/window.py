@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..node_emitter import NodeEmitter
 
 Sizes = Sequence[int]
+WINDOW = frozenset(("auto_pad", "dilations", "kernel_shape", "pads", "strides"))
 AUTOMATIC = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
@@ -68,11 +69,13 @@ def _count(size: int, extent: int, stride: int, before: int, after: int, ceil: b
 def window_of(
     emit: NodeEmitter,
     sizes: Sizes,
-    kernel: Sizes,
-    strides: Sizes | None,
-    dilations: Sizes | None,
-    pads: Sizes | None,
-    auto_pad: str,
+    weights: Sizes | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sizes | None = None,
+    kernel_shape: Sizes | None = None,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
 ) -> Window:
     """Return the window that the attributes of a node say.
 
@@ -81,14 +84,21 @@ def window_of(
     emit : NodeEmitter
     sizes : sequence of int
         Of the data, along each axis.
-    kernel, strides, dilations, pads, auto_pad
-        As in ONNX.
+    weights : sequence of int, optional
+        Of a window that has weights.
+    auto_pad, dilations, kernel_shape, pads, strides
+        As in ONNX; :data:`WINDOW` has their names.
 
     Raises
     ------
     ModelError
         If they do not fit each other.
     """
+    kernel = kernel_shape if weights is None else weights
+    if kernel is None:
+        raise emit.error("needs the attribute kernel_shape.")
+    if kernel_shape is not None and list(kernel_shape) != list(kernel):
+        raise emit.error(f"has kernel_shape={list(kernel_shape)}, but a kernel of {list(kernel)}.")
     rank = len(sizes)
     steps, holes = list(strides or [1] * rank), list(dilations or [1] * rank)
     around = list(pads or [0] * (2 * rank))

@@ -29,12 +29,13 @@ def conv(
     **window: Any,
 ) -> relax.Expr:
     moved = _window(emit, data, weight, window)
-    return _with_bias(emit, _convolved(emit, data, weight, moved, group), bias)
+    return _with_bias(emit, convolved(emit, data, weight, moved, group), bias)
 
 
-def _convolved(
+def convolved(
     emit: NodeEmitter, data: relax.Expr, weight: relax.Expr, window: Window, group: int
 ) -> relax.Expr:
+    """Return the products with weights at all places of a window."""
     spatial = _spatial(emit, data)
     build = getattr(relax.op.nn, f"conv{len(spatial)}d")
     return emit(
@@ -127,7 +128,7 @@ def conv_integer(
 ) -> relax.Expr:
     """Convolve 8-bit integers, less their zero points, with sums of 32 bits."""
     left, right = shifted(emit, data, x_zero_point, 1), shifted(emit, weight, w_zero_point, 0)
-    return _convolved(emit, left, right, _window(emit, data, weight, window), group)
+    return convolved(emit, left, right, _window(emit, data, weight, window), group)
 
 
 @operator("QLinearConv", shared=WINDOW)

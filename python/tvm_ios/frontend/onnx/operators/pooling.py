@@ -14,6 +14,7 @@ from tvm import relax
 from ...emitter import constant, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..numbers import is_integer
+from .convolution import convolved
 from .table import Value, operator
 from .window import WINDOW, Window, window_of
 
@@ -161,20 +162,9 @@ def _mean_of_windows(
 
 
 def _sum_of_windows(emit: NodeEmitter, data: relax.Expr, window: Window) -> relax.Expr:
-    rank, channels = len(window.kernel), shape_of(data)[1]
-    spatial = "DHW"[-rank:]
-    return emit(
-        getattr(relax.op.nn, f"conv{rank}d")(
-            data,
-            emit.full([channels, 1, *window.kernel], 1, dtype_of(data)),
-            window.strides,
-            window.padding,
-            window.dilations,
-            channels,
-            data_layout=f"NC{spatial}",
-            kernel_layout=f"OI{spatial}",
-        )
-    )
+    channels = shape_of(data)[1]
+    ones = emit.full([channels, 1, *window.kernel], 1, dtype_of(data))
+    return convolved(emit, data, ones, window, channels)
 
 
 @operator("LpPool", shared=WINDOW)

@@ -7,9 +7,10 @@ function for each direction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from tvm import relax
@@ -161,7 +162,14 @@ class _Layer:
         return found
 
 
-@operator("LSTM")
+_SHARED = frozenset((
+    "activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size",
+    "layout",
+))  # fmt: skip
+"""The attributes of all recurrent layers."""
+
+
+@operator("LSTM", shared=_SHARED)
 def lstm(
     emit: NodeEmitter,
     data: relax.Expr,
@@ -173,32 +181,16 @@ def lstm(
     initial_c: relax.Expr | None = None,
     peepholes: relax.Expr | None = None,
     *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
     input_forget: int = 0,
-    layout: int = 0,
+    **shared: Any,
 ) -> Value:
-    names = _names(_LSTM, activations, direction)
-    layer = _Layer(
-        emit, _LSTM, data, weights, recurrent, biases, [initial_h, initial_c], direction, names,
-        bool(layout), False,
-    )  # fmt: skip
-    parameters = activation_alpha is not None or activation_beta is not None
-    reasons = {
-        "peepholes": peepholes is not None,
-        "a clip": clip is not None,
-        "coupled gates": bool(input_forget),
-        "parameters of activations": parameters,
-    }
-    _check(layer, sequence_lens, reasons)
-    return _joined(layer)
+    reasons = {"peepholes": peepholes is not None, "coupled gates": bool(input_forget)}
+    tensors = (data, weights, recurrent, biases)
+    states = [initial_h, initial_c]
+    return _converted(emit, _LSTM, tensors, sequence_lens, states, reasons, **shared)
 
 
-@operator("GRU")
+@operator("GRU", shared=_SHARED)
 def gru(
     emit: NodeEmitter,
     data: relax.Expr,
@@ -208,27 +200,15 @@ def gru(
     sequence_lens: relax.Expr | None = None,
     initial_h: relax.Expr | None = None,
     *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
     linear_before_reset: int = 0,
+    **shared: Any,
 ) -> Value:
-    names = _names(_GRU, activations, direction)
-    layer = _Layer(
-        emit, _GRU, data, weights, recurrent, biases, [initial_h], direction, names,
-        bool(layout), bool(linear_before_reset),
-    )  # fmt: skip
-    parameters = activation_alpha is not None or activation_beta is not None
-    reasons = {"a clip": clip is not None, "parameters of activations": parameters}
-    _check(layer, sequence_lens, reasons)
-    return _joined(layer)
+    tensors = (data, weights, recurrent, biases)
+    reset_after = bool(linear_before_reset)
+    return _converted(emit, _GRU, tensors, sequence_lens, [initial_h], {}, reset_after, **shared)
 
 
-@operator("RNN")
+@operator("RNN", shared=_SHARED)
 def rnn(
     emit: NodeEmitter,
     data: relax.Expr,
@@ -237,6 +217,20 @@ def rnn(
     biases: relax.Expr | None = None,
     sequence_lens: relax.Expr | None = None,
     initial_h: relax.Expr | None = None,
+    **shared: Any,
+) -> Value:
+    tensors = (data, weights, recurrent, biases)
+    return _converted(emit, _RNN, tensors, sequence_lens, [initial_h], {}, **shared)
+
+
+def _converted(
+    emit: NodeEmitter,
+    cell: _Cell,
+    tensors: tuple[relax.Expr, relax.Expr, relax.Expr, relax.Expr | None],
+    lengths: relax.Expr | None,
+    states: Sequence[relax.Expr | None],
+    reasons: Mapping[str, bool],
+    reset_after: bool = False,
     *,
     activation_alpha: Sequence[float] | None = None,
     activation_beta: Sequence[float] | None = None,
@@ -246,23 +240,17 @@ def rnn(
     hidden_size: int | None = None,
     layout: int = 0,
 ) -> Value:
-    names = _names(_RNN, activations, direction)
-    layer = _Layer(
-        emit, _RNN, data, weights, recurrent, biases, [initial_h], direction, names,
-        bool(layout), False,
-    )  # fmt: skip
+    """Convert a layer of some tensors, unless there is a reason not to."""
+    directions = 2 if direction == "bidirectional" else 1
+    names = list(activations) if activations else cell.activations * directions
+    layer = _Layer(emit, cell, *tensors, states, direction, names, bool(layout), reset_after)
     parameters = activation_alpha is not None or activation_beta is not None
-    reasons = {"a clip": clip is not None, "parameters of activations": parameters}
-    _check(layer, sequence_lens, reasons)
+    more = {"a clip": clip is not None, "parameters of activations": parameters}
+    _check(layer, lengths, {**more, **reasons})
     return _joined(layer)
 
 
-def _names(cell: _Cell, given: Sequence[str] | None, direction: str) -> list[str]:
-    directions = 2 if direction == "bidirectional" else 1
-    return list(given) if given else cell.activations * directions
-
-
-def _check(layer: _Layer, lengths: relax.Expr | None, reasons: dict[str, bool]) -> None:
+def _check(layer: _Layer, lengths: relax.Expr | None, reasons: Mapping[str, bool]) -> None:
     """Raise ModelError for a layer that cannot be converted."""
     known = None if lengths is None else constant_array(lengths)
     same = known is not None and bool((known == layer.length).all())

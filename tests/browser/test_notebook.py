@@ -127,8 +127,13 @@ def _keep_here(route: Route) -> None:
 
 def _check_that_it_is_seen(page: Page) -> FrameLocator:
     """Scroll to the picture, which then is as large as its frame allows, and legible."""
-    page.locator("iframe").scroll_into_view_if_needed()
     frame = page.frame_locator("iframe")
+    deadline = time.monotonic() + WAIT
+    # JupyterLab may move what is there while it puts the rest of a notebook in place.
+    while time.monotonic() < deadline:
+        page.locator("iframe").scroll_into_view_if_needed()
+        if covered(frame) > 0.5:
+            break
     assert covered(frame) > 0.5
     assert place(operator(frame))["width"] > 100
     return frame

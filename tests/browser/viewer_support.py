@@ -19,7 +19,13 @@ COVERED = """
   return shared("left", "right") * shared("top", "bottom") / (frame.width * frame.height);
 }
 """
-FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+# A browser draws no frames of what is not on its screen, such as below the end of a scrolled page.
+FRAMES = """
+() => new Promise((done) => {
+  requestAnimationFrame(() => requestAnimationFrame(done));
+  setTimeout(done, 1000);
+})
+"""
 
 
 def operator(viewer: Viewer, number: int = 0) -> Locator:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of PyTorch that TVM's importer lacks or converts wrongly."""
+"""Operators of PyTorch, as exported programs have them."""
 
 from __future__ import annotations
 
@@ -43,6 +43,17 @@ def _recurrent(kind: type[torch.nn.RNNBase], **given: object) -> Callable:
     return run
 
 
+def _in_place(x: torch.Tensor) -> torch.Tensor:
+    result = x.clone()
+    result[:, 1::2, 2:5] = 3 * result[:, ::2, 4:7]
+    result[0, 1] += 1
+    return result
+
+
+def _integers(x: torch.Tensor) -> torch.Tensor:
+    return (100 * x).to(torch.int64)
+
+
 FUNCTIONS = {
     "reflect": lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"),
     "replicate": lambda x: F.pad(x, (1, 2, 2, 1), mode="replicate"),
@@ -65,6 +76,39 @@ FUNCTIONS = {
     "scatter_add": lambda x: torch.zeros_like(x).scatter_add(2, (x > 0).long(), x),
     "adaptive max": lambda x: F.adaptive_max_pool2d(x, (3, 4)),
     "group_norm": lambda x: F.group_norm(x, 2),
+    "nearest at 1.3": lambda x: F.interpolate(x, scale_factor=1.3, mode="nearest"),
+    "nearest at 0.7": lambda x: F.interpolate(x, scale_factor=(0.7, 2.0), mode="nearest-exact"),
+    "bilinear at 1.5": lambda x: F.interpolate(x, scale_factor=(1.55, 0.6), mode="bilinear"),
+    "bilinear to a size": lambda x: F.interpolate(x, (5, 17), mode="bilinear", align_corners=True),
+    "antialias": lambda x: F.interpolate(x, (5, 4), mode="bilinear", antialias=True),
+    "antialias of cubes": lambda x: F.interpolate(x, (3, 14), mode="bicubic", antialias=True),
+    "bicubic at 0.7": lambda x: F.interpolate(x, scale_factor=0.7, mode="bicubic"),
+    "divisor": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=5),
+    "average beyond the end": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+    "places of a pool": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1].float(),
+    "adaptive average": lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+    "deviation": lambda x: x.std((1, 3)) + x.var(dim=(1, 3), unbiased=False),
+    "norms": lambda x: x.norm(1, -1) + x.norm(2, -1) + x.abs().amax(-1) + x.norm(3, -1),
+    "sort": lambda x: torch.cat([part.float() for part in x.sort(2, descending=True)]),
+    "topk": lambda x: x.topk(3, 1)[0],
+    "index_put": lambda x: x.index_put((torch.tensor([1, 0]), torch.tensor([2, -1])), x[0, 0]),
+    "accumulated": lambda x: x.index_put(
+        (torch.tensor([1, 1, 0]),), torch.ones(1), accumulate=True
+    ),
+    "a part in place": _in_place,
+    "masked": lambda x: x.masked_fill(x > 0.5, 2.0),
+    "masked_scatter": lambda x: x.masked_scatter(x > 0, x.exp()),
+    "take of a diagonal": lambda x: x.diagonal(1, 2, 3),
+    "powers": lambda x: x**2 + x**3 + x.abs() ** 0.5 + x.abs() ** -0.5 + x.abs() ** 1.7 + 2**x,
+    "remainders": lambda x: x % 0.3 + torch.fmod(x, -0.4),
+    "integers": lambda x: _integers(x) // 3 + _integers(x) % -5 - (_integers(x) << 2),
+    "mixed types": lambda x: (x > 0) + _integers(x) * 0.5 + x.to(torch.float64),
+    "near 0": lambda x: torch.log1p(1e-4 * x) * 1e4 + torch.expm1(1e-4 * x) * 1e4,
+    "asinh": lambda x: torch.asinh(100 * x),
+    "instance_norm": lambda x: F.instance_norm(x),
+    "a condition": lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
+    "buckets": lambda x: torch.bucketize(x, torch.linspace(-2, 2, 9)).float(),
+    "roll": lambda x: x.roll((2, -3), (1, 3)),
     "lstm": _recurrent(torch.nn.LSTM, bidirectional=True, batch_first=True),
     "lstm of steps first": _recurrent(torch.nn.LSTM, bias=False),
     "layers of lstm": _recurrent(torch.nn.LSTM, num_layers=2, bidirectional=True),
@@ -93,7 +137,8 @@ def test_operator(name: str) -> None:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda x: F.max_pool2d(x, 2, return_indices=True)[1], "more than the first result"),
+        (lambda x: F.adaptive_max_pool2d(x, 3, return_indices=True)[1], "windows of several sizes"),
+        (lambda x: x[x > 0], "size the data decide"),
         (lambda x: PROJECTED(x[0])[0], "lstm.* projects its state"),
         (lambda x: LAYER(x[0, :0])[0], "gru.* has an empty sequence or batch"),
         (lambda x: torch.fft.rfft(x).abs() + torch.cdist(x, x).sum(), "_cdist_forward.*_fft_r2c"),

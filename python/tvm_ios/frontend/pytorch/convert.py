@@ -1,108 +1,231 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of an exported program by TVM's importer."""
+"""Conversion of an exported program to Relax."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tvm
 from tvm import relax
-from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from ...relax_ir.building import building
 from ...support.errors import ModelError
+from ...support.text import last_line
+from ..bindings import Bindings
+from ..emitter import constant
+from ..limits import Limits
 from ..naming_builder import NamingBuilder
-from .folding import constants
-from .operators import OPERATORS
+from .folding import constants, given
+from .node_emitter import AtenEmitter, name_of_dtype
+from .operators import apply, find
 
 if TYPE_CHECKING:
     import torch
 
-Convert = Callable[..., relax.Expr]
+_WITHOUT_RESULT = frozenset((
+    "_assert_async.default", "_assert_async.msg", "_assert_scalar.default",
+    "_assert_tensor_metadata.default", "sym_constrain_range.default",
+    "sym_constrain_range_for_size.default",
+))  # fmt: skip
+"""Operators that check what PyTorch has checked when it exported the program."""
 
 
 def convert(program: torch.export.ExportedProgram) -> tvm.IRModule:
-    """Convert a program of core operators, with its weights as constants."""
-    importer = _Importer(constants(program))
-    with building():
-        return importer.from_exported_program(
-            program,
-            keep_params_as_input=False,
-            unwrap_unit_return_tuple=False,
-            no_bind_return_tuple=False,
-            custom_convert_map=OPERATORS,
-        )
+    """Convert a program of static shapes, with its weights as constants.
+
+    Raises
+    ------
+    ModelError
+        If an operator, an argument or a type is not supported.
+    """
+    inputs = [node for node in _placeholders(program) if _is_tensor(node)]
+    variables = [_variable(node) for node in inputs]
+    size = sum(tensor.nbytes for tensor in program.state_dict.values())
+    limits = Limits.of_network(len(program.graph.nodes), size)
+    builder = NamingBuilder()
+    with building(), builder.function("main", variables):
+        try:
+            with builder.dataflow():
+                converter = _Converter(program, builder, limits)
+                converter.values.update(zip(inputs, variables, strict=True))
+                results = converter.results(program.graph)
+                builder.module = ""
+                output = builder.emit_output(relax.Tuple(results))
+        except BaseException:
+            builder.emit_func_output(relax.Tuple([]))  # TVM warns of open functions
+            raise
+        builder.emit_func_output(output)
+    return builder.finalize()
 
 
 def check_operators(program: torch.export.ExportedProgram) -> None:
     """Raise ModelError if there are operators that cannot be converted; it names all of them."""
-    names = sorted(map(str, missing_operators(program)))
+    for node in program.graph.nodes:
+        if any(not isinstance(size, int) for size in getattr(node.meta.get("val"), "shape", ())):
+            raise ModelError(
+                f"The operator {node.target} ({node.name}) has a result whose size the data "
+                "decide, which is not supported; export a model without it."
+            )
+    names = sorted(str(target).removeprefix("aten.") for target in missing_operators(program))
     if names:
         raise ModelError(
-            f"TVM's PyTorch importer does not support {', '.join(names)}; export a model without "
-            "it."
+            f"The program has operators that are not supported: {', '.join(names)}; export a model "
+            "without them."
         )
 
 
 def missing_operators(program: torch.export.ExportedProgram) -> set[Any]:
-    """Return the operators that there is no conversion of."""
-    known = {*ExportedProgramImporter().create_convert_map(), *OPERATORS}
-    calls = (node.target for node in program.graph.nodes if node.op == "call_function")
-    return {target for target in calls if target.__name__ not in known}
+    """Return the operators that there is no conversion of, in branches, too."""
+    known = constants(program)
+    graphs = [module.graph for module in program.graph_module.modules() if hasattr(module, "graph")]
+    calls = (
+        node.target
+        for graph in graphs
+        for node in graph.nodes
+        if node.op == "call_function" and node not in known
+    )
+    return {target for target in calls if not _is_known(target)}
 
 
-class _Importer(ExportedProgramImporter):  # type: ignore[misc]
-    """TVM's importer, which names results for modules and takes constants as they are.
+def _is_known(target: Any) -> bool:
+    others = target is operator.getitem or _checks(target) or _is_branch(target)
+    return others or find(target) is not None
 
-    Parameters
+
+def _is_branch(target: Any) -> bool:
+    import torch
+
+    return target is torch.ops.higher_order.cond
+
+
+def _checks(target: Any) -> bool:
+    return str(target).removeprefix("aten.") in _WITHOUT_RESULT
+
+
+def _placeholders(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Node]:
+    """Yield the program's own inputs."""
+    names = set(program.graph_signature.user_inputs)
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and node.name in names:
+            yield node
+
+
+def _is_tensor(node: torch.fx.Node) -> bool:
+    """Return whether an input is a tensor; another that is given with each call is fixed."""
+    return hasattr(node.meta.get("val"), "shape")
+
+
+def _variable(node: torch.fx.Node) -> relax.Var:
+    tensor = node.meta["val"]
+    dtype = name_of_dtype(tensor.dtype, f"Input {node.name!r}")
+    return relax.Var(node.name, relax.TensorType([int(n) for n in tensor.shape], dtype))
+
+
+class _Converter:
+    """A converter of nodes, in their order.
+
+    Attributes
     ----------
-    known : dict of torch.fx.Node to torch.Tensor
-        Values that need no code.
+    values : dict of torch.fx.Node to Value
+        What has been converted.
     """
 
-    convert_map: dict[str, Convert]
+    def __init__(
+        self, program: torch.export.ExportedProgram, builder: NamingBuilder, limits: Limits
+    ) -> None:
+        self._builder, self._bindings = builder, Bindings(builder, limits)
+        self._known: dict[torch.fx.Node, torch.Tensor] = {**given(program), **constants(program)}
+        self.values: dict[torch.fx.Node, Any] = {}
 
-    def __init__(self, known: dict[torch.fx.Node, torch.Tensor]) -> None:
-        super().__init__()
-        self._known = known
+    def results(self, graph: torch.fx.Graph) -> list[relax.Expr]:
+        """Convert all nodes of a graph that are read, and return the outputs; None is no output."""
+        import torch
 
-    @property
-    def block_builder(self) -> relax.BlockBuilder:
-        return self._builder
+        for node in graph.nodes:
+            if node.op == "call_function" and node.users and node not in self._known:
+                self.values[node] = self._converted(node)
+        (output,) = (node for node in graph.nodes if node.op == "output")
+        results = []
+        for value in output.args[0]:
+            if isinstance(value, torch.fx.Node):
+                results.append(self._value(value))
+            elif value is not None:
+                raise ModelError(
+                    f"The program returns {value!r}, which is no tensor; export a model that "
+                    "returns tensors alone."
+                )
+        return results
 
-    @block_builder.setter
-    def block_builder(self, _builder: relax.BlockBuilder) -> None:
-        self._builder = NamingBuilder()
-
-    def _translate_fx_graph(
-        self,
-        graph_module: torch.fx.GraphModule,
-        nodes: list[torch.fx.Node],
-        inputs_vars: dict[str, relax.Var],
-        custom_ops: set[str] | None = None,
-    ) -> tuple[relax.Expr, ...]:
-        original = self.convert_map
-        self.convert_map = {name: self._aware(function) for name, function in original.items()}
+    def _converted(self, node: torch.fx.Node) -> Any:
+        if node.target is operator.getitem:
+            return self._value(node.args[0])[node.args[1]]
+        if _checks(node.target):
+            return None
+        emit = AtenEmitter(self._bindings, node)
+        if _is_branch(node.target):
+            return self._branch(node, emit)
+        entry = find(node.target)
+        if entry is None:
+            raise emit.error("is not supported; export the model without it.")
+        self._builder.module = module_of(node)
+        args, kwargs = self._arguments(node.args), self._arguments(node.kwargs)
         try:
-            return super()._translate_fx_graph(graph_module, nodes, inputs_vars, custom_ops)
-        finally:
-            self.convert_map = original
+            return apply(entry, emit, node.target._schema, args, kwargs)
+        except ModelError:
+            raise
+        except Exception as error:  # TVM and NumPy raise various types
+            problem = f"cannot be converted: {last_line(error)}"
+            raise emit.error(f"{problem.rstrip('.')}.") from error
 
-    def _aware(self, function: Convert) -> Convert:
-        """Return a conversion that knows which module a node is in, and which nodes are known."""
+    def _branch(self, node: torch.fx.Node, emit: AtenEmitter) -> list[relax.Expr]:
+        """Convert both branches, which change nothing, and choose from their results."""
+        condition, *branches, operands = node.args
+        inputs = self._arguments(operands)
+        found = []
+        for branch in branches:
+            graph = getattr(node.graph.owning_module, branch.target).graph
+            places = (inner for inner in graph.nodes if inner.op == "placeholder")
+            self.values.update(zip(places, inputs, strict=True))
+            found.append(self.results(graph))
+        chosen = emit.operand(self._value(condition), "bool")
+        return [emit(relax.op.where(chosen, *pair)) for pair in zip(*found, strict=True)]
 
-        def convert_node(node: torch.fx.Node, *importer: Any) -> relax.Expr:
-            if node in self._known:
-                value = self._known[node].detach().contiguous()
-                return relax.const(self._convert_pytorch_tensor_to_tvm(value))
-            self._builder.module = _module_of(node)
-            return function(node, *importer)
+    def _arguments(self, given: Any) -> Any:
+        """Return arguments with values in place of nodes, in lists and dictionaries, too."""
+        import torch
 
-        return convert_node
+        if isinstance(given, torch.fx.Node):
+            return self._value(given)
+        if isinstance(given, tuple | list):
+            return [self._arguments(each) for each in given]
+        if isinstance(given, dict):
+            return {name: self._arguments(each) for name, each in given.items()}
+        return given
+
+    def _value(self, node: torch.fx.Node) -> Any:
+        """Return what a node computes; a weight is copied when it is first needed."""
+        if node not in self.values and node in self._known:
+            self.values[node] = constant(array_of(self._known[node], node.name))
+        return self.values[node]
 
 
-def _module_of(node: torch.fx.Node) -> str:
+def array_of(tensor: torch.Tensor, name: str) -> np.ndarray:
+    """Return a tensor as an array; bfloat16 as the type of ml_dtypes, by its bits."""
+    import torch
+
+    dtype = name_of_dtype(tensor.dtype, f"The constant {name!r}")
+    dense = tensor.detach().cpu().contiguous()
+    if dtype != "bfloat16":
+        return dense.numpy()
+    import ml_dtypes
+
+    return dense.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+
+
+def module_of(node: torch.fx.Node) -> str:
     """Return the path of the innermost module that a node is in; "" if it is in none.
 
     A batch normalisation, which becomes a part of its convolution, goes by the convolution's.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decomposition of an exported program into the operators that TVM's importer knows."""
+"""Decomposition of an exported program into the operators that there are converters of."""
 
 from __future__ import annotations
 
@@ -10,22 +10,31 @@ from .convert import missing_operators
 if TYPE_CHECKING:
     import torch
 
+_KEPT = (
+    "scaled_dot_product_attention.default", "lstm.input", "gru.input", "rnn_tanh.input",
+    "rnn_relu.input", "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec",
+    "_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec",
+    "_upsample_nearest_exact3d.vec", "upsample_linear1d.vec", "upsample_bilinear2d.vec",
+    "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "_upsample_bilinear2d_aa.vec",
+    "_upsample_bicubic2d_aa.vec",
+)  # fmt: skip
+"""Operators whose decompositions hide what they are."""
+
 _ROUNDS = 3  # decompositions of what decompositions bring
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Decompose a program into PyTorch's core operators, but attention and recurrent layers.
+    """Decompose a program into core operators, but attention, recurrent layers and resizing.
 
-    Core operators that TVM does not know are decomposed further where PyTorch has a decomposition.
+    What has no converter is decomposed further where PyTorch has a decomposition.
     """
     import torch
     from torch._decomp import get_decompositions
 
     table = torch.export.default_decompositions()
-    aten = torch.ops.aten
-    table.pop(aten.scaled_dot_product_attention.default, None)
-    for layer in (aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu):
-        table.pop(layer.input, None)
+    for name in _KEPT:
+        operator, _, overload = name.partition(".")
+        table.pop(getattr(getattr(torch.ops.aten, operator), overload), None)
     program = program.run_decompositions(table)
     for _ in range(_ROUNDS):
         further = get_decompositions(list(missing_operators(program)))

@@ -30,7 +30,7 @@ def constants(program: torch.export.ExportedProgram) -> dict[torch.fx.Node, torc
     """
     import torch
 
-    known: dict[torch.fx.Node, Any] = dict(_given(program))
+    known: dict[torch.fx.Node, Any] = dict(given(program))
     largest = max([_LARGEST, *(_num_bytes(value) for value in known.values())])
     computed: dict[torch.fx.Node, torch.Tensor] = {}
     with torch.no_grad():
@@ -47,7 +47,7 @@ def constants(program: torch.export.ExportedProgram) -> dict[torch.fx.Node, torc
     return computed
 
 
-def _given(program: torch.export.ExportedProgram) -> dict[torch.fx.Node, torch.Tensor]:
+def given(program: torch.export.ExportedProgram) -> dict[torch.fx.Node, torch.Tensor]:
     """Return the weights, buffers and constants, by their placeholders."""
     tensors = {**program.constants, **program.state_dict}
     targets = {

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +14,9 @@ import tvm
 
 from ...support.errors import ModelError
 from ...support.text import first_line, last_line
-from ..importing import captured, closing_builders
+from ..importing import captured
 from ..shapes import Shapes
 from .exported_file import check_exported
-from .quantization import register_operators
 from .shapes import export_at
 from .tracing import tracing
 
@@ -43,7 +44,7 @@ def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor])
     Raises
     ------
     ModelError
-        If torch cannot export it, or TVM's importer cannot read it.
+        If torch cannot export it, or an operator is not supported.
     """
     import torch
 
@@ -86,16 +87,16 @@ def from_exported(
     Raises
     ------
     ModelError
-        If a shape stays dynamic, or TVM's importer cannot read the program.
+        If a shape stays dynamic, or an operator is not supported.
     """
-    from .convert import check_operators, convert  # TVM's importer imports torch
+    from .convert import check_operators, convert
     from .decompose import decomposed
 
     if program.range_constraints or shapes or batch is not None:
         with tracing():
             program = export_at(program, shapes or {}, batch)
     try:
-        with tracing(), captured(), closing_builders():
+        with tracing(), captured():
             program = decomposed(program)
             check_operators(program)
             _check_pure(program)
@@ -103,10 +104,8 @@ def from_exported(
             return convert(program)
     except ModelError:
         raise
-    except Exception as error:  # the importer raises various types
-        raise ModelError(
-            f"TVM's PyTorch importer cannot convert the model: {last_line(error)}."
-        ) from error
+    except Exception as error:  # decompositions raise various types
+        raise ModelError(f"The model cannot be converted: {last_line(error)}.") from error
 
 
 def _check_pure(program: torch.export.ExportedProgram) -> None:
@@ -122,7 +121,7 @@ def _check_pure(program: torch.export.ExportedProgram) -> None:
 
 
 def _move_to_host(program: torch.export.ExportedProgram) -> None:
-    """Move tensors from a GPU to the CPU, which TVM's importer and the later passes use."""
+    """Move tensors from a GPU to the CPU, which the later passes use."""
     from torch.export.passes import move_to_device_pass
 
     tensors = [*program.state_dict.values(), *program.constants.values()]
@@ -162,7 +161,7 @@ def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgra
         with tracing(), captured():
             if not trust:
                 check_exported(path)
-            register_operators()
+            _register_operators()
             return torch.export.load(path)
     except ModelError:
         raise
@@ -170,3 +169,12 @@ def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgra
         raise ModelError(
             f"{path} is damaged, or torch.export.save did not write it: {first_line(error)}."
         ) from error
+
+
+def _register_operators() -> None:
+    """Let PyTorch know the operators of quantised programs, which it does not by itself.
+
+    Releases may have them elsewhere.
+    """
+    with suppress(ImportError):
+        importlib.import_module("torch.ao.quantization.fx._decomposed")

@@ -65,7 +65,7 @@ def resize(
         )
         for i, axis in enumerate(chosen)
     }
-    return _interpolated(emit, data, along, extrapolation_value)
+    return interpolated(emit, data, along, extrapolation_value)
 
 
 @operator("Resize", since=10)
@@ -119,9 +119,10 @@ def _sizes(
     return factors, wanted
 
 
-def _interpolated(
-    emit: NodeEmitter, data: relax.Expr, along: dict[int, Interpolation], outside: float
+def interpolated(
+    emit: NodeEmitter, data: relax.Expr, along: dict[int, Interpolation], outside: float = 0.0
 ) -> relax.Expr:
+    """Interpolate axes, each by its own definition; ``outside`` is what lies beyond the ends."""
     changed = {axis: each for axis, each in along.items() if not each.is_identity}
     for each in changed.values():
         product = each.size * each.scale

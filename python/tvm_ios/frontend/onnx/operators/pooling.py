@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,19 +72,39 @@ def max_pool(
     **window: Any,
 ) -> Value:
     """Return the largest elements of windows, and their places in the flattened data."""
+    if not emit.wants(1):
+        return (_pool(emit, "max", data, _moved(emit, data, ceil_mode, window)),)
+    largest, places = largest_with_places(
+        emit, data, ceil_mode=ceil_mode, storage_order=storage_order, **window
+    )
+    shape = shape_of(data)
+    planes = np.arange(shape[0] * shape[1]) * math.prod(shape[2:])
+    offsets = planes.reshape([*shape[:2], *[1] * len(shape[2:])])
+    return largest, emit(relax.op.add(places, constant(offsets)))
+
+
+def _moved(
+    emit: NodeEmitter, data: relax.Expr, ceil_mode: int, window: Mapping[str, Any]
+) -> Window:
     sizes = shape_of(data)[2:]
-    moved = _reaching(window_of(emit, sizes, **window), sizes, bool(ceil_mode))
-    if emit.wants(1):
-        return _largest_with_places(emit, data, moved, storage_order)
-    return (_pool(emit, "max", data, moved),)
+    return _reaching(window_of(emit, sizes, **window), sizes, bool(ceil_mode))
 
 
-def _largest_with_places(
-    emit: NodeEmitter, data: relax.Expr, window: Window, storage_order: int
+def largest_with_places(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    *,
+    ceil_mode: int = 0,
+    storage_order: int = 0,
+    **window: Any,
 ) -> tuple[relax.Expr, relax.Expr]:
-    """Gather the elements of each window side by side, and find the first largest one."""
-    shape, rank = shape_of(data), len(window.kernel)
-    places, inside = _places(window, shape[2:])
+    """Return the first largest element of each window, and its place in its flattened plane.
+
+    The elements of each window are gathered side by side.
+    """
+    moved = _moved(emit, data, ceil_mode, window)
+    shape, rank = shape_of(data), len(moved.kernel)
+    places, inside = _places(moved, shape[2:])
     count, each = places.shape
     rows = emit.reshape(data, [shape[0] * shape[1], math.prod(shape[2:])])
     emit.allocate(places.shape, "int64")
@@ -93,7 +113,7 @@ def _largest_with_places(
     if not inside.all():
         least = emit.scalar(_least(dtype_of(data)), data)
         windows = emit(relax.op.where(constant(inside[None]), windows, least))
-    result = [*shape[:2], *window.counts(shape[2:])]
+    result = [*shape[:2], *moved.counts(shape[2:])]
     largest = emit.reshape(emit(relax.op.max(windows, [2])), result)
     first = emit.cast(emit(relax.op.argmax(windows, 2)), "int64")
     named = places
@@ -102,8 +122,7 @@ def _largest_with_places(
         named = np.ravel_multi_index(indices[::-1], shape[:1:-1])
     offsets = emit(relax.op.add(first, constant((np.arange(count) * each)[None])))
     found = emit(relax.op.take(constant(named.reshape(-1)), offsets, 0, "clip"))
-    plane = np.arange(shape[0] * shape[1])[:, None] * math.prod(shape[2:])
-    return largest, emit.reshape(emit(relax.op.add(found, constant(plane))), result)
+    return largest, emit.reshape(found, result)
 
 
 def _places(window: Window, sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
@@ -167,6 +186,13 @@ def _sum_of_windows(emit: NodeEmitter, data: relax.Expr, window: Window) -> rela
     return convolved(emit, data, ones, window, channels)
 
 
+def sum_pool(
+    emit: NodeEmitter, data: relax.Expr, *, ceil_mode: int = 0, **window: Any
+) -> relax.Expr:
+    """Return sums of windows."""
+    return _sum_of_windows(emit, data, _moved(emit, data, ceil_mode, window))
+
+
 @operator("LpPool", shared=WINDOW)
 def lp_pool(
     emit: NodeEmitter,
@@ -177,9 +203,7 @@ def lp_pool(
     **window: Any,
 ) -> relax.Expr:
     """Return norms of windows."""
-    sizes = shape_of(data)[2:]
-    moved = _reaching(window_of(emit, sizes, **window), sizes, bool(ceil_mode))
-    total = _sum_of_windows(emit, _powers(emit, data, p), moved)
+    total = sum_pool(emit, _powers(emit, data, p), ceil_mode=ceil_mode, **window)
     return _root(emit, total, p)
 
 

@@ -3,36 +3,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tvm import relax
 
-from ...ops.recurrence import Cell, Recurrence, recurrence
-from ...support.errors import ModelError
-
-if TYPE_CHECKING:
-    import torch
+from ....ops.recurrence import Cell, Recurrence, recurrence
+from ....support.errors import ModelError
+from ...onnx.operators.table import Value
+from ..node_emitter import AtenEmitter
+from .table import Converter, operator
 
 Expr = Any
 
 _FLOAT32 = "float32"
 
 
-def _layers(cell: Cell, *activations: str) -> Callable[[torch.fx.Node, Any], Expr]:
+def _layers(cell: Cell, *activations: str) -> Converter:
     """Return the conversion of a stack of layers of a cell."""
 
-    def convert(node: torch.fx.Node, importer: Any) -> Expr:
-        data, states, weights, biased, layers, *rest = importer.retrieve_args(node)
-        dropout, train, both, first = rest
+    def convert(
+        emit: AtenEmitter,
+        data: Expr,
+        states: Any,
+        weights: list[Expr],
+        biased: bool,
+        layers: int,
+        dropout: float,
+        train: bool,
+        both: bool,
+        first: bool,
+    ) -> Value:
         states = list(states) if cell == "lstm" else [states]
         directions, count = 1 + both, 4 if biased else 2
-        _check(node, data, projects=len(weights) != layers * directions * count)
+        _check(emit, data, projects=len(weights) != layers * directions * count)
         if train and dropout:
             raise ModelError("The model drops values out; export it in inference mode.")
-        builder, lasts = importer.block_builder, []
+        builder, lasts = emit.builder, []
         for number in range(layers):
             results = []
             for d in range(directions):
@@ -45,21 +53,19 @@ def _layers(cell: Cell, *activations: str) -> Callable[[torch.fx.Node, Any], Exp
                 lasts.append([builder.emit(relax.op.expand_dims(value, 0)) for value in last])
             data = builder.emit(relax.op.concat(results, 2)) if both else results[0]
         last = [builder.emit(relax.op.concat(rows, 0)) for rows in zip(*lasts, strict=True)]
-        return builder.emit(relax.Tuple([data, *last]))
+        return (data, *last)
 
     return convert
 
 
-def _check(node: torch.fx.Node, data: Expr, *, projects: bool) -> None:
+def _check(emit: AtenEmitter, data: Expr, *, projects: bool) -> None:
     """Raise ModelError for a layer that cannot be converted."""
     if projects:
-        raise ModelError(f"{node.name} projects its state; export the model without projections.")
+        raise emit.error("projects its state; export the model without projections.")
     if 0 in map(int, data.ty.shape.values):
-        raise ModelError(
-            f"{node.name} has an empty sequence or batch; export the model for others."
-        )
+        raise emit.error("has an empty sequence or batch; export the model for others.")
     if str(data.ty.dtype.dtype) == "float64":
-        raise ModelError(f"{node.name} computes in float64; export the model in float32.")
+        raise emit.error("computes in float64; export the model in float32.")
 
 
 @dataclass(frozen=True)
@@ -121,10 +127,7 @@ class _Layer:
         return self.builder.emit(relax.op.astype(value, dtype))
 
 
-RECURRENT = {
-    "lstm.input": _layers("lstm", "sigmoid", "tanh", "tanh"),
-    "gru.input": _layers("gru", "sigmoid", "tanh"),
-    "rnn_tanh.input": _layers("rnn", "tanh"),
-    "rnn_relu.input": _layers("rnn", "relu"),
-}
-"""Conversions of layers by the names of PyTorch's operators."""
+operator("lstm.input")(_layers("lstm", "sigmoid", "tanh", "tanh"))
+operator("gru.input")(_layers("gru", "sigmoid", "tanh"))
+operator("rnn_tanh.input")(_layers("rnn", "tanh"))
+operator("rnn_relu.input")(_layers("rnn", "relu"))

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The converters of PyTorch's operators to Relax, with one file for each group."""
+
+from . import (  # noqa: F401 - each registers its operators
+    activation,
+    attention,
+    convolution,
+    create,
+    elementwise,
+    image,
+    index,
+    matmul,
+    normalization,
+    parts,
+    pooling,
+    quantization,
+    recurrent,
+    reduce,
+    shapes,
+)
+from .table import OPERATORS, apply, find
+
+__all__ = ["OPERATORS", "apply", "find"]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resizing and sampling of images, by PyTorch's definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import relax
+
+from ...emitter import constant, shape_of
+from ...onnx.interpolation import Interpolation
+from ...onnx.operators.image import interpolated
+from ...onnx.operators.sampling import grid_sample, roi_align
+from ..node_emitter import AtenEmitter
+from .table import Converter, operator
+
+Factors = Sequence[float] | None
+
+
+def _nearest(*, exact: bool) -> Converter:
+    def convert(
+        emit: AtenEmitter, data: relax.Expr, _: Sequence[int] | None, factors: Factors = None
+    ) -> relax.Expr:
+        for axis, new_size in enumerate(emit.shape[2:], 2):
+            size = shape_of(data)[axis]
+            factor = factors[axis - 2] if factors else None
+            if new_size == size and factor in (None, 1.0):
+                continue
+            places = _nearest_places(size, new_size, factor, exact)
+            if new_size % size == 0 and (places == np.arange(new_size) // (new_size // size)).all():
+                each = Interpolation(
+                    size, new_size, new_size / size, "nearest", "asymmetric", "floor"
+                )
+                data = interpolated(emit, data, {axis: each})
+            else:
+                data = emit(relax.op.take(data, constant(places), axis, "clip"))
+        return data
+
+    return convert
+
+
+def _nearest_places(size: int, new_size: int, factor: float | None, exact: bool) -> np.ndarray:
+    """Return the elements that are taken; PyTorch computes them in float32."""
+    scale = np.float32(1.0 / factor if factor else size / new_size)
+    places = np.arange(new_size, dtype="float32")
+    moved = (places + np.float32(0.5)) * scale if exact else places * scale
+    return np.minimum(np.floor(moved), size - 1).astype("int64")
+
+
+for _rank in (1, 2, 3):
+    operator(f"upsample_nearest{_rank}d.vec")(_nearest(exact=False))
+    operator(f"_upsample_nearest_exact{_rank}d.vec")(_nearest(exact=True))
+
+
+def _smooth(mode: str, *, antialias: bool = False) -> Converter:
+    def convert(
+        emit: AtenEmitter,
+        data: relax.Expr,
+        _: Sequence[int] | None,
+        aligned: bool,
+        factors: Factors = None,
+    ) -> relax.Expr:
+        if antialias and aligned:
+            raise emit.error("aligns corners where it filters, which is not supported.")
+        along = {}
+        for axis, new_size in enumerate(emit.shape[2:], 2):
+            size = shape_of(data)[axis]
+            factor = factors[axis - 2] if factors and not aligned else None
+            along[axis] = Interpolation(
+                size,
+                new_size,
+                factor or new_size / size,
+                mode,
+                "align_corners" if aligned else "half_pixel",
+                alpha=-0.5 if antialias else -0.75,
+                antialias=antialias,
+                exclude_outside=antialias,
+            )
+        return interpolated(emit, data, along)
+
+    return convert
+
+
+for _name, _mode in (("linear1d", "linear"), ("bilinear2d", "linear"), ("trilinear3d", "linear"),
+                     ("bicubic2d", "cubic")):  # fmt: skip
+    operator(f"upsample_{_name}.vec")(_smooth(_mode))
+for _name, _mode in (("bilinear2d", "linear"), ("bicubic2d", "cubic")):
+    operator(f"_upsample_{_name}_aa.vec")(_smooth(_mode, antialias=True))
+
+
+@operator("grid_sampler_2d.default", "grid_sampler_3d.default")
+def grid_sampler(
+    emit: AtenEmitter, data: relax.Expr, grid: relax.Expr, method: int, padding: int, aligned: bool
+) -> relax.Expr:
+    return grid_sample(
+        emit,
+        data,
+        grid,
+        mode=("bilinear", "nearest", "bicubic")[method],
+        padding_mode=("zeros", "border", "reflection")[padding],
+        align_corners=int(aligned),
+    )
+
+
+@operator("torchvision.roi_align.default")
+def regions(
+    emit: AtenEmitter,
+    data: relax.Expr,
+    boxes: relax.Expr,
+    scale: float,
+    height: int,
+    width: int,
+    ratio: int,
+    aligned: bool,
+) -> relax.Expr:
+    """Pool regions, whose boxes begin with the number of the image."""
+    images = emit.reshape(emit.slice(boxes, 1, 0, 1), [shape_of(boxes)[0]])
+    return roi_align(
+        emit,
+        data,
+        emit.slice(boxes, 1, 1, 5),
+        emit.cast(images, "int64"),
+        coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
+        output_height=height,
+        output_width=width,
+        sampling_ratio=max(ratio, 0),
+        spatial_scale=scale,
+    )

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other shapes and orders of the same elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from ...emitter import constant, shape_of
+from ..node_emitter import AtenEmitter
+from .table import operator
+
+
+@operator(
+    "alias.default",
+    "clone.default",
+    "contiguous.default",
+    "detach.default",
+    "lift_fresh_copy.default",
+)
+def same(emit: AtenEmitter, data: relax.Expr) -> relax.Expr:
+    return data
+
+
+@operator("view.default", "reshape.default", "_unsafe_view.default")
+def view(emit: AtenEmitter, data: relax.Expr, _: Sequence[int]) -> relax.Expr:
+    return emit.reshape(data, emit.shape)
+
+
+@operator(
+    "squeeze.default", "squeeze.dim", "squeeze.dims", "unsqueeze.default", "flatten.using_ints"
+)
+def reshaped(emit: AtenEmitter, data: relax.Expr, *_: Any) -> relax.Expr:
+    return emit.reshape(data, emit.shape)
+
+
+@operator("permute.default")
+def permute(emit: AtenEmitter, data: relax.Expr, axes: Sequence[int]) -> relax.Expr:
+    return emit.transpose(data, [emit.axis(axis, len(axes)) for axis in axes])
+
+
+@operator("transpose.int")
+def transpose(emit: AtenEmitter, data: relax.Expr, first: int, second: int) -> relax.Expr:
+    ndim = len(shape_of(data))
+    order = list(range(ndim))
+    if ndim:
+        first, second = emit.axis(first, ndim), emit.axis(second, ndim)
+        order[first], order[second] = order[second], order[first]
+    return emit.transpose(data, order)
+
+
+@operator("expand.default")
+def expand(emit: AtenEmitter, data: relax.Expr, _: Sequence[int], **__: Any) -> relax.Expr:
+    return emit.broadcast(data, emit.shape)
+
+
+@operator("copy.default")
+def copy(emit: AtenEmitter, data: relax.Expr, source: relax.Expr, _: bool) -> relax.Expr:
+    return emit.broadcast(emit.operand(source), emit.shape)
+
+
+@operator("flip.default")
+def flip(emit: AtenEmitter, data: relax.Expr, axes: Sequence[int]) -> relax.Expr:
+    for axis in axes:
+        data = emit(relax.op.flip(data, emit.axis(axis, max(len(shape_of(data)), 1))))
+    return data
+
+
+@operator("as_strided.default")
+def as_strided(
+    emit: AtenEmitter,
+    data: relax.Expr,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    offset: int | None,
+) -> relax.Expr:
+    """Read elements of the flattened data, which PyTorch lays out in the order of its axes."""
+    if not _is_contiguous(emit):
+        raise emit.error("reads another layout than that of its axes, which is not supported.")
+    emit.allocate(sizes, "int64")
+    places = np.full(sizes, offset or 0, "int64")
+    for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        shape = [-1 if i == axis else 1 for i in range(len(sizes))]
+        places = places + (np.arange(size) * stride).reshape(shape)
+    flat = emit.reshape(data, [int(np.prod(shape_of(data)))])
+    taken = emit(relax.op.take(flat, constant(places.reshape(-1)), 0))
+    return emit.reshape(taken, sizes)
+
+
+def _is_contiguous(emit: AtenEmitter) -> bool:
+    value = emit.argument(0)
+    return bool(value.is_contiguous()) and value.storage_offset() == 0
+
+
+@operator("diagonal.default")
+def diagonal(
+    emit: AtenEmitter, data: relax.Expr, offset: int, first: int, second: int
+) -> relax.Expr:
+    """Return the diagonals of matrices on a new last axis."""
+    shape = list(shape_of(data))
+    rows, columns = emit.axis(first, len(shape)), emit.axis(second, len(shape))
+    rest = [axis for axis in range(len(shape)) if axis not in (rows, columns)]
+    matrices = emit.transpose(data, [*rest, rows, columns])
+    flat = emit.reshape(matrices, [*(shape[a] for a in rest), shape[rows] * shape[columns]])
+    begin = max(-offset, 0) * shape[columns] + max(offset, 0)
+    places = begin + np.arange(emit.shape[-1]) * (shape[columns] + 1)
+    return emit(relax.op.take(flat, constant(places.astype("int64")), len(rest)))
+
+
+@operator("unfold.default")
+def unfold(emit: AtenEmitter, data: relax.Expr, axis: int, size: int, step: int) -> relax.Expr:
+    """Return windows along an axis, each on a new last axis."""
+    shape = list(shape_of(data))
+    axis = emit.axis(axis, len(shape))
+    count = (shape[axis] - size) // step + 1
+    places = step * np.arange(count)[:, None] + np.arange(size)
+    windows = emit(relax.op.take(data, constant(places.reshape(-1).astype("int64")), axis))
+    windows = emit.reshape(windows, [*shape[:axis], count, size, *shape[axis + 1 :]])
+    order = [i for i in range(len(shape) + 1) if i != axis + 1]
+    return emit.transpose(windows, [*order, axis + 1])

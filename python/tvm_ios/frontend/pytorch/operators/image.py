@@ -22,20 +22,17 @@ def _nearest(*, exact: bool) -> Converter:
     def convert(
         emit: AtenEmitter, data: relax.Expr, _: Sequence[int] | None, factors: Factors = None
     ) -> relax.Expr:
+        along = {}
         for axis, new_size in enumerate(emit.shape[2:], 2):
             size = shape_of(data)[axis]
-            factor = factors[axis - 2] if factors else None
-            if new_size == size and factor in (None, 1.0):
-                continue
-            places = _nearest_places(size, new_size, factor, exact)
-            if new_size % size == 0 and (places == np.arange(new_size) // (new_size // size)).all():
-                each = Interpolation(
-                    size, new_size, new_size / size, "nearest", "asymmetric", "floor"
-                )
-                data = interpolated(emit, data, {axis: each})
+            places = _nearest_places(size, new_size, factors[axis - 2] if factors else None, exact)
+            times = new_size // size
+            if new_size % size == 0 and (places == np.arange(new_size) // times).all():
+                each = Interpolation(size, new_size, times, "nearest", "asymmetric", "floor")
+                along[axis] = each
             else:
                 data = emit(relax.op.take(data, constant(places), axis, "clip"))
-        return data
+        return interpolated(emit, data, along)
 
     return convert
 

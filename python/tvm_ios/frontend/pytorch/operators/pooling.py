@@ -94,21 +94,27 @@ def _adaptive(reduce: Callable[..., relax.Expr], rank: int) -> Converter:
         batched, means = _with_batch(emit, data, rank), reduce is relax.op.mean
         if not means and emit.wants(1):
             raise emit.error("returns places of windows of several sizes, which is not supported.")
-        lengths, wanted = shape_of(batched)[2:], spread(sizes, rank)
-        if all(n and length % n == 0 for length, n in zip(lengths, wanted, strict=True)):
-            kernel = [length // n for length, n in zip(lengths, wanted, strict=True)]
-            pool = average_pool if means else max_pool
-            result = emit.called(pool, batched, kernel_shape=kernel, strides=kernel)
-        elif means and rank == 2:
-            result = emit(relax.op.nn.adaptive_avg_pool2d(batched, wanted, layout="NCHW"))
-        else:
-            result = batched
-            for place, size in enumerate(wanted):
-                result = _pooled(emit, result, place + 2, size, means)
+        result = _in_windows(emit, batched, spread(sizes, rank), means)
         result = emit.reshape(result, emit.shape)
         return result if means else (result, None)
 
     return convert
+
+
+def _in_windows(emit: AtenEmitter, data: relax.Expr, wanted: list[int], means: bool) -> relax.Expr:
+    """Pool into as many windows along each axis as are wanted, of the same size if there are."""
+    lengths = shape_of(data)[2:]
+    if list(lengths) == wanted:
+        return data
+    if all(n and length % n == 0 for length, n in zip(lengths, wanted, strict=True)):
+        kernel = [length // n for length, n in zip(lengths, wanted, strict=True)]
+        pool = average_pool if means else max_pool
+        return emit.called(pool, data, kernel_shape=kernel, strides=kernel)
+    if means and len(wanted) == 2:
+        return emit(relax.op.nn.adaptive_avg_pool2d(data, wanted, layout="NCHW"))
+    for axis, size in enumerate(wanted, 2):
+        data = _pooled(emit, data, axis, size, means)
+    return data
 
 
 def _pooled(emit: AtenEmitter, data: relax.Expr, axis: int, count: int, means: bool) -> relax.Expr:

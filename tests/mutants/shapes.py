@@ -9,6 +9,8 @@ _RUNTIME = "python/tvm_ios_runtime"
 _COMPILER = "python/tvm_ios/compiler"
 _DISPATCH = "runtime/test_dispatch.py"
 _SIGNATURES = "compiler/test_signatures.py"
+_PROBE = "compiler/test_probe.py"
+_DEPENDENCE = "compiler/test_dependence.py"
 
 MUTANTS = (
     Mutant(
@@ -37,21 +39,56 @@ MUTANTS = (
         f"{_COMPILER}/probe.py",
         "and all(self._rows_are_apart(axis, larger) for larger in {pair[0] for pair in pairs})",
         "",
-        (f"{_SIGNATURES}::test_a_network_that_mixes_rows_serves_only_its_own_batches",),
+        (f"{_PROBE}::test_rows_that_meet_are_not_split",),
     ),
     Mutant(
         "a batch is split although rows are counted",
         f"{_COMPILER}/probe.py",
         "and all(self._agree(axis, *pair) for pair in pairs)",
         "",
-        (f"{_SIGNATURES}::test_a_network_that_counts_rows_serves_only_its_own_batches",),
+        (f"{_PROBE}::test_rows_that_are_counted_are_not_split",),
     ),
     Mutant(
         "few different tokens hide that padding is attended to",
         f"{_COMPILER}/probe.py",
         "return 2**valid if invalid < limit else 2",
         "return 2",
-        (f"{_SIGNATURES}::test_padding_that_few_tokens_would_hide",),
+        (f"{_PROBE}::test_padding_that_few_tokens_would_hide",),
+    ),
+    Mutant(
+        "only what random numbers show keeps a batch from being split",
+        f"{_COMPILER}/signatures.py",
+        "probe(draft, scheduler, _servable(networks))",
+        "probe(draft, scheduler, Servable(True, frozenset()))",
+        (f"{_SIGNATURES}::test_rows_that_meet_where_random_numbers_do_not_show_it",),
+    ),
+    Mutant(
+        "a constant of each row may be another one",
+        f"{_COMPILER}/dependence/value.py",
+        "if self.rows and any(",
+        "if not self.rows and any(",
+        (f"{_DEPENDENCE}::test_rows_that_meet",),
+    ),
+    Mutant(
+        "functions of two sizes may differ",
+        f"{_COMPILER}/dependence/servable.py",
+        "for results in functions}) > 1:",
+        "for results in functions}) > 9:",
+        (f"{_DEPENDENCE}::test_rows_that_meet", f"{_DEPENDENCE}::test_padding_that_would_be_read"),
+    ),
+    Mutant(
+        "a sum may be over positions of padding that are not 0",
+        f"{_COMPILER}/dependence/combine.py",
+        '"sum": padding == ZERO,',
+        '"sum": True,',
+        (f"{_DEPENDENCE}::test_padding_that_would_be_read",),
+    ),
+    Mutant(
+        "scores are hidden by a small mask",
+        f"{_COMPILER}/dependence/ranges.py",
+        "HIDDEN = 9999.0",
+        "HIDDEN = 99.0",
+        (f"{_DEPENDENCE}::test_padding_that_would_be_read",),
     ),
     Mutant(
         "main runs the function of a smaller shape",

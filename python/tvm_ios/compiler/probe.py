@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which other shapes a library can serve, found out by running it on random inputs.
+"""Whether a library serves other shapes rightly, tried by running it on random inputs.
 
-A batch may be split and padded if no row depends on another one: the function of the largest batch
-must give the same bits for a row whatever the others are, and the functions of smaller batches the
-same answers. An axis may be padded if zeros at its end change nothing but the results of these; a
-text encoder whose mask is an input is like that.
+What depends on what follows from the network (:mod:`.dependence`). What it allows is tried here,
+and may be refused: it is the kernels that run. The function of the largest batch must give the same
+bits for a row whatever the others are, and the functions of smaller batches the same answers. Zeros
+at the end of an axis must change nothing but the results of these; a text encoder whose mask is an
+input is like that.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tvm_ios_runtime.signatures import Axes, Axis, Place
 
 from . import artifact
 from .artifact import Serving
+from .dependence.servable import Servable
 from .scheduler import Scheduler
 
 _ROUNDS, _WINDOW = 5, 0.05  # seconds of a function in a round, but one call at least
@@ -33,7 +35,7 @@ _NO_INDEX = 21  # bits; an integer input that takes more is no index
 Arrays = Sequence[np.ndarray]
 
 
-def probe(path: Path, scheduler: Scheduler) -> Serving:
+def probe(path: Path, scheduler: Scheduler, servable: Servable) -> Serving:
     """Run a library of several shapes.
 
     Parameters
@@ -41,10 +43,15 @@ def probe(path: Path, scheduler: Scheduler) -> Serving:
     path : Path
     scheduler : Scheduler
         The network in one of the shapes.
+    servable : Servable
+        What the network allows; nothing else is tried.
     """
     options = scheduler.options
     tolerance = _EXACT if options.precision == "fp32" else _ROUNDED
-    return _Probe(artifact.load(path), options.seed, tolerance).serving()
+    try:
+        return _Probe(artifact.load(path), options.seed, tolerance).serving(servable)
+    except IndexError:  # 0, or another number that inputs are filled with, is no index
+        return Serving()
 
 
 class _Probe:
@@ -54,7 +61,8 @@ class _Probe:
         self._axes = Axes.of(model.signatures)
         self._ranges = [1] * len(model.inputs)
 
-    def serving(self) -> Serving:
+    def serving(self, servable: Servable) -> Serving:
+        """Return what is served rightly of what the network allows, and how long calls take."""
         functions = range(len(self._model.signatures))
         self._ranges = [
             min(self._range(number, signature) for signature in functions)
@@ -63,13 +71,10 @@ class _Probe:
         seconds = self._time()
         if not self._axes.complete:
             return Serving(seconds)
-        batch = self._axes.batch
-        pads = [
-            number
-            for number, axis in enumerate(self._axes.axes)
-            if number != batch and self._pads(number, axis)
-        ]
-        return Serving(seconds, batch is not None and self._splits(batch), pads)
+        batch, axes = self._axes.batch, self._axes.axes
+        pads = [number for number in sorted(servable.pads) if self._pads(number, axes[number])]
+        splits = servable.splits and batch is not None and self._splits(batch)
+        return Serving(seconds, splits, pads)
 
     def _range(self, number: int, signature: int) -> int:
         """Return below what an input's integers are drawn, as far as one function goes.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One library for several shapes of a network, each with its own schedule.
 
-The functions share the weights whose kernels read them in the same form. The library is first
-compiled to find out how other shapes can be served, then again with what was found out.
+The functions share the weights whose kernels read them in the same form. The networks say which
+other shapes can be served. The library is compiled to try that, then again with what was found out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..support.folders import TemporaryFolder
 from ..support.progress import working
 from . import artifact, steps
 from .artifact import Serving, leaves
+from .dependence.servable import Servable, find_servable
 from .dispatcher import with_dispatcher
 from .probe import probe
 from .scheduler import Scheduler
@@ -66,9 +67,13 @@ def write(networks: Networks, path: Path, runner: Runner) -> Serving:
             draft = folder / path.name
             _build(module, schedules, scheduler, serving, draft, runner)
             with working("comparing shapes"):
-                serving = probe(draft, scheduler)
+                serving = probe(draft, scheduler, _servable(networks))
     _build(module, schedules, scheduler, serving, path, runner)
     return serving
+
+
+def _servable(networks: Networks) -> Servable:
+    return find_servable([(s.prepared, schedule.function) for s, schedule in networks])
 
 
 def _emit(networks: Networks, schedules: dict[str, Schedule]) -> tvm.IRModule:

@@ -162,6 +162,21 @@ def test_a_network_that_mixes_rows_serves_only_its_own_batches(
         model(array[:3])
 
 
+def test_rows_that_meet_where_random_numbers_do_not_show_it(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[0], keepdims=1),
+        helper.make_node("Sub", ["mean", "three"], ["above"]),
+        helper.make_node("Relu", ["above"], ["rest"]),
+        helper.make_node("Add", ["x", "rest"], ["y"]),
+    ]
+    save_rows(tmp_path / "m.onnx", nodes, three=np.array(3.0, "float32"))
+    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, batch_sizes=[2, 4])
+    array = np.full((4, 5), 5.0, "float32")
+    np.testing.assert_allclose(model(array), array + 2.0)
+    with pytest.raises(ValueError, match="got"):
+        model(array[:3])
+
+
 def test_a_network_that_counts_rows_serves_only_its_own_batches(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("CumSum", ["ones", "axis"], ["numbers"]),

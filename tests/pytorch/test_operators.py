@@ -107,6 +107,7 @@ FUNCTIONS = {
     "asinh": lambda x: torch.asinh(100 * x),
     "instance_norm": lambda x: F.instance_norm(x),
     "a condition": lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
+    "no elements": lambda x: torch.cat([x[:0].cumsum(1), x, x[:0].softmax(2)]),
     "buckets": lambda x: torch.bucketize(x, torch.linspace(-2, 2, 9)).float(),
     "roll": lambda x: x.roll((2, -3), (1, 3)),
     "lstm": _recurrent(torch.nn.LSTM, bidirectional=True, batch_first=True),
@@ -132,6 +133,18 @@ def test_operator(name: str) -> None:
     result = tvm_ios.compile(model, [x], search=False, threads=1)(x)
     assert result.shape == expected.shape
     torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(dtype: torch.dtype) -> None:
+    """Tensors go in and come out in 16 bits; sums are those of float32."""
+    torch.manual_seed(0)
+    x = torch.randn(3, 4096, dtype=dtype)
+    model = Function(lambda x: F.layer_norm(x.cumsum(1), (4096,)) + x.mean()).eval()
+    result = tvm_ios.compile(model, [x], search=False, threads=1)(x)
+    assert result.dtype == dtype
+    expected = model(x.double())
+    assert (result - expected).abs().max() <= 0.02 * expected.abs().max()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tvm
 from tvm import relax
 
@@ -21,6 +20,7 @@ from ..naming_builder import NamingBuilder
 from .folding import constants, given
 from .node_emitter import AtenEmitter, name_of_dtype
 from .operators import apply, find
+from .tensors import array_of
 
 if TYPE_CHECKING:
     import torch
@@ -171,6 +171,8 @@ class _Converter:
         if entry is None:
             raise emit.error("is not supported; export the model without it.")
         self._builder.module = module_of(node)
+        if emit.is_empty():
+            return emit.empty()
         args, kwargs = self._arguments(node.args), self._arguments(node.kwargs)
         try:
             return apply(entry, emit, node.target._schema, args, kwargs)
@@ -208,21 +210,10 @@ class _Converter:
     def _value(self, node: torch.fx.Node) -> Any:
         """Return what a node computes; a weight is copied when it is first needed."""
         if node not in self.values and node in self._known:
-            self.values[node] = constant(array_of(self._known[node], node.name))
+            tensor = self._known[node]
+            name_of_dtype(tensor.dtype, f"The constant {node.name!r}")
+            self.values[node] = constant(array_of(tensor))
         return self.values[node]
-
-
-def array_of(tensor: torch.Tensor, name: str) -> np.ndarray:
-    """Return a tensor as an array; bfloat16 as the type of ml_dtypes, by its bits."""
-    import torch
-
-    dtype = name_of_dtype(tensor.dtype, f"The constant {name!r}")
-    dense = tensor.detach().cpu().contiguous()
-    if dtype != "bfloat16":
-        return dense.numpy()
-    import ml_dtypes
-
-    return dense.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
 
 
 def module_of(node: torch.fx.Node) -> str:

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tvm import relax
 
 from ...support.errors import ModelError
 from ..bindings import Bindings
+from ..emitter import constant
 from ..onnx.node_emitter import NodeEmitter
 from ..onnx.operators.cast import converted
 
@@ -56,6 +58,22 @@ class AtenEmitter(NodeEmitter):
     def shape(self) -> list[int]:
         """The shape of the first result."""
         return [int(size) for size in self.result().shape]
+
+    def is_empty(self) -> bool:
+        """Return whether no result has an element."""
+        return all(0 in getattr(tensor, "shape", ()) for tensor in self._results())
+
+    def empty(self) -> Any:
+        """Return results without elements."""
+        found = tuple(
+            constant(np.zeros(tuple(tensor.shape), name_of_dtype(tensor.dtype, self.where)))
+            for tensor in self._results()
+        )
+        return found if isinstance(self._node.meta["val"], tuple | list) else found[0]
+
+    def _results(self) -> Sequence[torch.Tensor]:
+        value = self._node.meta["val"]
+        return value if isinstance(value, tuple | list) else [value]
 
     def common_dtype(self) -> str:
         """Return the type that the arguments are compared in, by PyTorch's rules."""

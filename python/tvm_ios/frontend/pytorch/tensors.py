@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tvm_ffi
 
 import tvm_ios_runtime
@@ -43,9 +44,29 @@ def run(model: tvm_ios_runtime.Model, device_id: int, inputs: Sequence[Any]) -> 
     tensors = [value for value in inputs if is_tensor(value)]
     if any(tensor.is_cuda for tensor in tensors):
         return _run_on_gpu(model, device_id, inputs)
-    arrays = [value.detach().numpy() if is_tensor(value) else value for value in inputs]
+    arrays = [array_of(value) if is_tensor(value) else value for value in inputs]
     results = model(*arrays)
-    return list(map(sys.modules["torch"].from_numpy, results)) if tensors else results
+    return list(map(_tensor_of, results)) if tensors else results
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """Return a tensor of the CPU as an array; bfloat16, which NumPy lacks, as that of ml_dtypes."""
+    import torch
+
+    tensor = tensor.detach()
+    if tensor.dtype != torch.bfloat16:
+        return tensor.numpy()
+    import ml_dtypes
+
+    return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+
+
+def _tensor_of(array: np.ndarray) -> torch.Tensor:
+    import torch
+
+    if array.dtype.name != "bfloat16":
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
 
 
 def _run_on_gpu(model: tvm_ios_runtime.Model, device_id: int, inputs: Sequence[Any]) -> list[Any]:

@@ -5,7 +5,7 @@
 #
 #   make demo    schedule two networks, run them, show what was gained
 #   make test    before each commit: C++ and Python tests; without PyTorch, and without gigabytes
-#   make test-all   these, the slow ones, those that need PyTorch, make mutants and make conformance
+#   make test-all   these, the slow ones, those that need PyTorch, make mutants and both make conformance
 #   make test-pytorch   the tests that need PyTorch, which from PyPI brings gigabytes for GPUs along
 #   make tutorials   the notebooks of tutorials/, from beginning to end
 #   make gpu     the tests that need a GPU
@@ -13,6 +13,7 @@
 #                SEED=... begins there, JOBS=... is the number of processes
 #   make faults COUNT=500   processes killed at random points; SEED=... repeats a run
 #   make conformance   ONNX's own tests of operators, each right or refused; PART=1/3 runs a third
+#   make conformance-pytorch   the same with PyTorch's samples of calls of its operators
 #   make mutants  known mistakes, each applied to a copy: a test must notice it; PART=1/3 tries a third
 #   make mutation COUNT=300   the same with random mistakes, of which tests must notice 80%; SEED=...
 #   make lint    formatting and static checks            make format   mend what can be mended
@@ -32,8 +33,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
 	&& command -v $$python && break; done)
 
-.PHONY: demo test test-all test-cpp test-python test-pytorch gpu fuzz faults conformance mutants mutation tutorials lint \
-	format asan tsan wheel clean
+.PHONY: demo test test-all test-cpp test-python test-pytorch gpu fuzz faults conformance conformance-pytorch mutants \
+	mutation tutorials lint format asan tsan wheel clean
 .DELETE_ON_ERROR:
 
 # More groups at a time than there are cores gain nothing, and cost most of the search's time.
@@ -53,6 +54,7 @@ test: test-cpp test-python
 test-all: MARKED =
 test-all: test-cpp test-python mutants conformance
 	$(MAKE) test-pytorch
+	$(MAKE) conformance-pytorch
 
 test-cpp: $(VENV)/developed
 	$(BIN)/cmake --build $(LIBRARY)
@@ -90,7 +92,10 @@ faults: $(VENV)/developed
 	PYTHONPATH=tests $(BIN)/python -m faults --count $(COUNT) $(if $(SEED),--seed $(SEED))
 
 conformance: $(VENV)/developed
-	PYTHONPATH=tests $(BIN)/python -m conformance $(if $(PART),--part $(PART))
+	PYTHONPATH=tests $(BIN)/python -m conformance --suite onnx $(if $(PART),--part $(PART))
+
+conformance-pytorch: $(VENV)/with-pytorch
+	PYTHONPATH=tests $(BIN)/python -m conformance --suite torch $(if $(PART),--part $(PART))
 
 mutants: $(VENV)/developed
 	PYTHONPATH=tests $(BIN)/python -m mutants $(if $(PART),--part $(PART))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run ONNX's own tests of operators on what is compiled here.
+"""Run ONNX's and PyTorch's own tests of operators on what is compiled here.
 
-    python -m conformance [PATTERN...] [--form NAME,...] [--part I/N]
+    python -m conformance [PATTERN...] [--suite onnx|torch] [--form NAME,...] [--part I/N]
 
 Each test is right, or refused by a sentence. Ends with status 1 if one is wrong, or ends in an
 internal error, a crash or a hang.
@@ -12,78 +12,61 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
-from pathlib import Path
 
-from . import onnx_suite
-from .outcome import FINDINGS, REFUSED, RIGHT, Outcome, Test
-from .run import run
-from .table import written
+from . import suites
+from .options import parser
+from .outcome import FINDINGS, Outcome, Test
+from .report import listed, printed
+from .run import processes, run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the tests that are asked for; returns the exit status."""
-    options = _parser().parse_args(argv)
-    tests = _chosen(options)
-    outcomes = run(tests, _counter(len(tests)))
-    _report(outcomes)
+    options = parser(__doc__).parse_args(argv)
+    outcomes: dict[Test, Outcome] = {}
+    for suite in [options.suite] if options.suite else suites.FORMS:
+        outcomes |= _run(suite, options)
     if options.json:
-        listed = [[t.name, t.form, o.status, o.reason] for t, o in outcomes.items()]
-        options.json.write_text(json.dumps(listed, indent=1))
+        options.json.write_text(json.dumps(listed(outcomes), indent=1))
     if options.write:
+        from .table import written
+
         options.write.write_text(written(outcomes, options.write.read_text()))
     return int(any(outcome.status in FINDINGS for outcome in outcomes.values()))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="parts of tests' names")
-    parser.add_argument(
-        "--form",
-        type=_forms,
-        default=list(onnx_suite.FORMS),
-        metavar="NAME,...",
-        help=f"some of {', '.join(onnx_suite.FORMS)} (default: all)",
+def _run(suite: str, options: argparse.Namespace) -> dict[Test, Outcome]:
+    """Run the tests of a suite; none if a package is missing that nobody asked for."""
+    try:
+        tests = _chosen(suite, options)
+    except ImportError as error:
+        if options.suite:
+            raise
+        print(f"{suite}: left out, as {error.name} is not installed")
+        return {}
+    if not tests:
+        return {}
+    begin = time.monotonic()
+    outcomes = run(tests, _counter(len(tests)))
+    seconds = time.monotonic() - begin
+    print(printed(outcomes))
+    print(
+        f"{suite}: {len(tests)} tests took {seconds:.0f} s in {processes()} processes", flush=True
     )
-    parser.add_argument(
-        "--part",
-        type=_part,
-        default=(1, 1),
-        metavar="I/N",
-        help="every N-th test, from the I-th on",
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all outcomes")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into a document")
-    return parser
+    return outcomes
 
 
-def _forms(text: str) -> list[str]:
-    names = text.split(",")
-    unknown = [name for name in names if name not in onnx_suite.FORMS]
-    if unknown:
-        raise argparse.ArgumentTypeError(
-            f"there is no form {', '.join(unknown)}; there are: {', '.join(onnx_suite.FORMS)}"
-        )
-    return names
-
-
-def _part(text: str) -> tuple[int, int]:
-    number, _, count = text.partition("/")
-    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no part, such as 1/3")
-    return int(number), int(count)
-
-
-def _chosen(options: argparse.Namespace) -> list[Test]:
+def _chosen(suite: str, options: argparse.Namespace) -> list[Test]:
     number, count = options.part
     patterns = [f"*{pattern}*" for pattern in options.patterns] or ["*"]
     tests = [
-        Test(name, form)
-        for form in options.form
-        for name in onnx_suite.cases()
+        Test(suite, name, form)
+        for form in suites.FORMS[suite]
+        if form in options.form
+        for name in suites.find(suite).names(form)
         if any(fnmatch(name, pattern) for pattern in patterns)
     ]
     return tests[number - 1 :: count]
@@ -95,20 +78,6 @@ def _counter(count: int) -> Callable[[int], None]:
             print(f"\r{done} of {count}", end="", file=sys.stderr, flush=True)
 
     return say
-
-
-def _report(outcomes: Mapping[Test, Outcome]) -> None:
-    for test, outcome in sorted(outcomes.items(), key=lambda item: item[0].name):
-        if outcome.status in FINDINGS:
-            reason = outcome.reason.strip().splitlines()
-            print(f"{outcome.status}: {test.name} ({test.form}): {reason[-1] if reason else ''}")
-    for form in onnx_suite.FORMS:
-        counts = Counter(o.status for t, o in outcomes.items() if t.form == form)
-        if counts:
-            print(f"{form}: " + ", ".join(f"{n} {status}" for status, n in counts.most_common()))
-    right = {test.name for test, outcome in outcomes.items() if outcome.status == RIGHT}
-    refused = {test.name for test, outcome in outcomes.items() if outcome.status == REFUSED}
-    print(f"right in some form: {len(right)}; refused in all: {len(refused - right)}")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,15 @@ import onnx
 import onnx.numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
-AS_IS, DECIDING, WEIGHTS, CONSTANTS = "as is", "deciding", "weights", "constants"
-FORMS = {
-    AS_IS: "all inputs are inputs",
-    DECIDING: "lists and numbers, which decide shapes, axes and quantisation, are initialisers",
-    WEIGHTS: "all inputs but the first are initialisers",
-    CONSTANTS: "all inputs but the first are Constant nodes",
-}
+import tvm_ios
+
+from .outcome import SAME, Outcome
+from .suites import FORMS, ONNX
+from .trial import tried
+
+AS_IS, DECIDING, WEIGHTS, CONSTANTS = FORMS[ONNX]
+"""All inputs are inputs; lists and numbers, which decide shapes, axes and quantisation, are
+initialisers; all inputs but the first are initialisers; these are Constant nodes."""
 
 _FOREIGN_TYPES = {
     "STRING", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0",
@@ -36,6 +40,33 @@ def cases() -> dict[str, Any]:
         warnings.simplefilter("ignore")  # of the overflows that some are about
         found = load_model_tests(kind="node")
     return {case.name: case for case in found if _is_ours(case)}
+
+
+def names(_form: str) -> Collection[str]:
+    """Return the tests' names, the same in all forms."""
+    return cases().keys()
+
+
+def outcome_of(name: str, form: str) -> Outcome:
+    """Return what comes of a test."""
+    case = cases()[name]
+    made = in_form(case, form)
+    if made is None:
+        return Outcome(SAME)
+    model, inputs = made
+    return tried(
+        lambda: _run(model, inputs),
+        lambda results: difference(results, expected(case), case.rtol),
+    )
+
+
+def _run(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> Any:
+    shapes = {v.name: np.shape(a) for v, a in zip(model.graph.input, inputs, strict=True)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        onnx.save(model, path)
+        compiled = tvm_ios.compile(path, search=False, threads=1, input_shapes=shapes)
+        return compiled(*[np.asarray(array, order="C") for array in inputs])
 
 
 def _is_ours(case: Any) -> bool:

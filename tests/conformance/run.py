@@ -7,7 +7,9 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from support.answering_process import AnsweringProcess
 
@@ -21,6 +23,11 @@ ENVIRONMENT = {
 }
 _MOST_TESTS = 400  # compiled code stays in a process
 _TIMEOUT = 300.0
+
+
+def processes() -> int:
+    """Return how many run at a time: one on each core."""
+    return len(os.sched_getaffinity(0))
 
 
 def run(tests: Sequence[Test], say: Callable[[int], None]) -> dict[Test, Outcome]:
@@ -44,7 +51,7 @@ def run(tests: Sequence[Test], say: Callable[[int], None]) -> dict[Test, Outcome
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(len(os.sched_getaffinity(0)))]
+    threads = [threading.Thread(target=work) for _ in range(processes())]
     for thread in threads:
         thread.start()
     try:
@@ -79,8 +86,7 @@ def _run_all(
                 process = None
             process = process or AnsweringProcess("conformance.worker", ENVIRONMENT)
             try:
-                answer = process.ask({"name": test.name, "form": test.form}, _TIMEOUT)
-                outcomes[test] = Outcome(*answer)
+                outcomes[test] = _outcome(process.ask(asdict(test), _TIMEOUT))
             except (TimeoutError, EOFError) as error:
                 status = HANG if isinstance(error, TimeoutError) else CRASH
                 outcomes[test] = Outcome(status, process.last_words())
@@ -90,3 +96,8 @@ def _run_all(
     finally:
         if process is not None:
             process.close()
+
+
+def _outcome(answer: Mapping[str, Any]) -> Outcome:
+    samples = tuple(map(_outcome, answer["samples"]))
+    return Outcome(answer["status"], answer["reason"], samples)

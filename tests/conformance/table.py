@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of operators in the documents."""
+"""The table of ONNX's operators in the documents."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import onnx.defs
 
 from . import onnx_suite
 from .outcome import REFUSED, RIGHT, Outcome, Test
+from .suites import ONNX
 
 BEGIN, END = "<!-- operators: begin -->", "<!-- operators: end -->"
 _MOST = 100  # characters of a reason
@@ -27,6 +28,8 @@ def table(outcomes: Mapping[Test, Outcome]) -> str:
     rows: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     reasons: dict[str, set[str]] = defaultdict(set)
     for test, outcome in outcomes.items():
+        if test.suite != ONNX:
+            continue
         operator = onnx_suite.operator_of(test.name)
         rows[operator][outcome.status].add(test.name)
         if outcome.status == REFUSED and test.form == onnx_suite.CONSTANTS:

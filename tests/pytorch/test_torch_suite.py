@@ -8,7 +8,7 @@ import torch
 
 from conformance import torch_suite
 from conformance.outcome import FINDINGS, LEFT_OUT, RIGHT
-from conformance.torch_sample import Call, NoSingleAnswer, answer, difference
+from conformance.torch_sample import Call, NoSingleAnswer, answer, answer_by_float32, difference
 
 ANSWERED = ["add", "cat", "nn.functional.conv2d", "softmax", "signal.windows.hann", "__getitem__"]
 """Some take several tensors, lists of them, no tensor, and slices."""
@@ -57,6 +57,12 @@ def test_tensors_are_inputs_wherever_they_are() -> None:
 def test_what_is_no_answer(function: object, reason: str) -> None:
     with pytest.raises(NoSingleAnswer, match=reason):
         answer(Call(function, [torch.tensor([-1.0, 2.0])], {}))
+
+
+def test_numbers_of_16_bits_may_be_computed_in_32() -> None:
+    call = Call(lambda x: x.exp().log(), [torch.full((1,), 12.0, dtype=torch.float16)], {})
+    assert answer(call)[0].isinf()
+    assert torch.equal(answer_by_float32(call)[0], call.inputs()[0])
 
 
 def test_differences_are_found() -> None:

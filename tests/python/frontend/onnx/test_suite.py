@@ -8,8 +8,8 @@ import pytest
 
 from conformance import onnx_suite
 from conformance.outcome import FINDINGS, REFUSED, RIGHT, WRONG, Outcome, Test
+from conformance.suites import ONNX
 from conformance.table import BEGIN, END, written
-from conformance.trial import outcome_of
 
 ANSWERED = {
     "test_attention_4d_gqa", "test_bitshift_left_int32_negative_shift", "test_batchnorm_example",
@@ -29,7 +29,7 @@ def _first_of_each() -> list[str]:
 @pytest.mark.parametrize("name", _first_of_each())
 def test_an_operator_is_right_or_refused(name: str) -> None:
     for form in (onnx_suite.CONSTANTS, onnx_suite.AS_IS):
-        outcome = outcome_of(name, form)
+        outcome = onnx_suite.outcome_of(name, form)
         assert outcome.status not in FINDINGS, outcome.reason
         if name in ANSWERED and form == onnx_suite.CONSTANTS:
             assert outcome.status != REFUSED, outcome.reason
@@ -58,9 +58,11 @@ def test_differences_are_found() -> None:
 def test_the_table_counts_and_gives_reasons() -> None:
     form = onnx_suite.CONSTANTS
     outcomes = {
-        Test("test_relu", form): Outcome(RIGHT),
-        Test("test_det_2d", form): Outcome(REFUSED, "f.onnx has operators: Det; export it again."),
-        Test("test_det_nd", form): Outcome(WRONG, "by 1"),
+        Test(ONNX, "test_relu", form): Outcome(RIGHT),
+        Test(ONNX, "test_det_2d", form): Outcome(
+            REFUSED, "f.onnx has operators: Det; export it again."
+        ),
+        Test(ONNX, "test_det_nd", form): Outcome(WRONG, "by 1"),
     }
     page = written(outcomes, f"before\n{BEGIN}\nold\n{END}\nbehind")
     assert page.startswith("before")

@@ -17,6 +17,7 @@ from tvm_ios.frontend.models import load_model
 
 from .draw import Refused
 from .network import Network, Node, Tensor
+from .writing import written_otherwise
 
 OPSETS = (13, 17, 18, 20)
 _IR = 9
@@ -50,10 +51,14 @@ def evaluate(node: Node, opset: int, operands: Sequence[np.ndarray]) -> list[np.
     inputs = [_info(name, Tensor(a.shape, str(a.dtype))) for name, a in given.items()]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs]
     try:
-        session = _session(_model(_protos(node), inputs, outputs, [], opset))
-        return [np.asarray(array) for array in session.run(None, given)]
+        return run_model(_model(_protos(node), inputs, outputs, [], opset), given)
     except Exception as error:  # ONNX Runtime raises types of its own
         raise Refused(f"{node}: {error}") from error
+
+
+def run_model(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """What ONNX Runtime computes of a model."""
+    return [np.asarray(array) for array in _session(model).run(None, inputs)]
 
 
 def _session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
@@ -150,10 +155,10 @@ def to_model(network: Network) -> onnx.ModelProto:
     return _model(nodes, inputs, outputs, constants, network.opset)
 
 
-def module(network: Network, folder: Path) -> tvm.IRModule:
-    """The network as TVM's importer reads it from a file."""
+def module(network: Network, folder: Path, random: np.random.Generator) -> tvm.IRModule:
+    """The network as it is read from a file, in which it is written in one of several ways."""
     path = folder / "model.onnx"
-    onnx.save(to_model(network), path)
+    onnx.save(written_otherwise(to_model(network), random), path)
     return load_model(str(path))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 AGREES, REFUSED, FOREIGN = "agrees", "refused", "TVM's own"
 DIFFERS, FAILS, CRASHES, HANGS = "differs", "fails", "crashes", "hangs"
 FINDINGS = (DIFFERS, FAILS, CRASHES, HANGS)
-"""What ends with an exit status of 1; what TVM's importer refuses, or TVM's own lowering of the
+"""What ends with an exit status of 1; what the front end refuses, or TVM's own lowering of the
 whole network computes otherwise, too, is counted only."""
 
 
@@ -48,7 +48,7 @@ class Outcome:
     ----------
     seed : int
     status : str
-        :data:`AGREES`, :data:`REFUSED` (by TVM's importer), :data:`FOREIGN` (TVM's own lowering of
+        :data:`AGREES`, :data:`REFUSED` (by the front end), :data:`FOREIGN` (TVM's own lowering of
         the whole network is wrong, too), or one of :data:`FINDINGS`.
     detail : str
         What is wrong.

@@ -45,7 +45,7 @@ class RelaxEvaluator:
         return [(tensor, None) for tensor in tensors]
 
 
-def module(network: Network, _folder: Path) -> tvm.IRModule:
+def module(network: Network, _folder: Path, _random: np.random.Generator) -> tvm.IRModule:
     """The network as a function ``main``."""
     return _build(network, network.outputs, lambda dtype: dtype)
 

@@ -78,7 +78,8 @@ class Trial:
 
     def _run(self, folder: Path) -> tuple[str, str]:
         try:
-            mod = FRONTS[self.network.front].module(self.network, folder)
+            random = random_of(self.seed, "writing")
+            mod = FRONTS[self.network.front].module(self.network, folder, random)
         except ModelError as error:
             return REFUSED, str(error)
         try:

@@ -17,13 +17,14 @@ from fuzz.compare import difference, half_difference
 from fuzz.draw import Draw, Refused
 from fuzz.generate import random_network, random_of
 from fuzz.network import Network, Node, Tensor
-from fuzz.onnx_front import OnnxEvaluator, double_reference
+from fuzz.onnx_front import OnnxEvaluator, double_reference, run_model, to_model
 from fuzz.operators import TABLES
 from fuzz.outcome import AGREES, CRASHES, HANGS, Reduction
 from fuzz.processes import Process
 from fuzz.reference import Reference, Wrong
 from fuzz.relax_front import RelaxEvaluator
 from fuzz.specials import comparable
+from fuzz.writing import written_otherwise
 
 SEEDS = range(30)
 
@@ -40,6 +41,23 @@ def test_results_are_those_of_the_reference(process: Process) -> None:
     outcomes = [process.run(seed) for seed in SEEDS]
     assert not [(o.seed, o.detail) for o in outcomes if o.found]
     assert Counter(o.status for o in outcomes)[AGREES] >= 0.9 * len(SEEDS)
+
+
+def test_a_model_is_written_in_several_ways() -> None:
+    """ONNX Runtime computes the same of each."""
+    found = Counter()
+    for seed in range(60):
+        network = random_network(seed)
+        if network.front != "onnx":
+            continue
+        model = to_model(network)
+        written = written_otherwise(model, random_of(seed, "writing"))
+        found.update({node.op_type for node in written.graph.node} & {"If", "Loop", "Part"})
+        found["constants"] += len(model.graph.initializer) - len(written.graph.initializer)
+        results = (run_model(each, network.examples) for each in (model, written))
+        for one, other in zip(*results, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert found.keys() == {"If", "Loop", "Part", "constants"}
 
 
 @pytest.mark.slow

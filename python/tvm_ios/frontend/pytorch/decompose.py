@@ -11,13 +11,25 @@ if TYPE_CHECKING:
     import torch
 
 _KEPT = (
-    "scaled_dot_product_attention.default", "lstm.input", "gru.input", "rnn_tanh.input",
-    "rnn_relu.input", "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec",
-    "_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec",
-    "_upsample_nearest_exact3d.vec", "upsample_linear1d.vec", "upsample_bilinear2d.vec",
-    "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "_upsample_bilinear2d_aa.vec",
+    "addr.default",
+    "scaled_dot_product_attention.default",
+    "lstm.input",
+    "gru.input",
+    "rnn_tanh.input",
+    "rnn_relu.input",
+    "upsample_nearest1d.vec",
+    "upsample_nearest2d.vec",
+    "upsample_nearest3d.vec",
+    "_upsample_nearest_exact1d.vec",
+    "_upsample_nearest_exact2d.vec",
+    "_upsample_nearest_exact3d.vec",
+    "upsample_linear1d.vec",
+    "upsample_bilinear2d.vec",
+    "upsample_trilinear3d.vec",
+    "upsample_bicubic2d.vec",
+    "_upsample_bilinear2d_aa.vec",
     "_upsample_bicubic2d_aa.vec",
-)  # fmt: skip
+)
 """Operators whose decompositions hide what they are."""
 
 _ROUNDS = 3  # decompositions of what decompositions bring

@@ -112,7 +112,7 @@ def _bitwise(build: Build, logical: Build) -> Converter:
 
 
 for _name, _build in (_OF_NUMBERS | _OF_SAME_TYPE).items():
-    operator(f"{_name}.default")(_unary(_build))
+    operator(f"{_name}.default", f"prims.{_name}.default")(_unary(_build))
 for _name, _build in _ROUNDINGS.items():
     operator(f"{_name}.default")(_rounding(_build))
 for _name, _build in _COMPARISONS.items():
@@ -290,7 +290,7 @@ def atan2(emit: AtenEmitter, left: Any, right: Any) -> relax.Expr:
     return emit(relax.op.atan2(emit.operand(left), emit.operand(right)))
 
 
-@operator("div.Tensor", "div.Scalar")
+@operator("div.Tensor", "div.Scalar", "prims.div.default")
 def div(emit: AtenEmitter, left: Any, right: Any) -> relax.Expr:
     return emit(relax.op.divide(emit.operand(left), emit.operand(right)))
 
@@ -364,7 +364,7 @@ def power_of_number(emit: AtenEmitter, base: relax.Expr, exponent: float) -> rel
     return power(emit, base, exponent)
 
 
-@operator("where.self")
+@operator("where.self", "prims.where.default")
 def where(emit: AtenEmitter, condition: relax.Expr, chosen: Any, other: Any) -> relax.Expr:
     condition = emit.operand(condition, "bool")
     return emit(relax.op.where(condition, emit.operand(chosen), emit.operand(other)))

@@ -48,7 +48,8 @@ def gather_elements(
     if not shape_of(data):
         return emit.broadcast(data, shape_of(indices))
     data = _cropped(emit, data, shape_of(indices), emit.axis(axis, len(shape_of(data))))
-    return emit(relax.op.gather_elements(data, indices, emit.axis(axis, len(shape_of(data)))))
+    places = emit.cast(indices, "int64")
+    return emit(relax.op.gather_elements(data, places, emit.axis(axis, len(shape_of(data)))))
 
 
 def _cropped(emit: AtenEmitter, data: relax.Expr, sizes: Sequence[int], axis: int) -> relax.Expr:

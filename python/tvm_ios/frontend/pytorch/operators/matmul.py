@@ -25,14 +25,35 @@ def product_and_sum(
     alpha: float = 1,
 ) -> relax.Expr:
     """Return ``beta added + alpha left @ right``; where beta is 0, what is added is not read."""
-    result = emit(relax.op.matmul(left, right))
-    if alpha != 1:
-        result = emit(relax.op.multiply(result, emit.scalar(alpha, result)))
-    if beta == 0:
-        return result
-    if beta != 1:
-        added = emit(relax.op.multiply(added, emit.scalar(beta, added)))
-    return emit(relax.op.add(added, result))
+    result = _times(emit, emit(relax.op.matmul(left, right)), alpha)
+    return result if beta == 0 else emit(relax.op.add(_times(emit, added, beta), result))
+
+
+@operator("addr.default")
+def outer_product_and_sum(
+    emit: AtenEmitter,
+    added: relax.Expr,
+    left: relax.Expr,
+    right: relax.Expr,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+) -> relax.Expr:
+    """Return ``beta added + alpha left right``; what is multiplied by 0 is not read."""
+    if alpha == 0:
+        zeros = emit.filled(emit.shape, 0, emit.dtype)
+        terms = [] if beta else [zeros]
+    else:
+        column = emit.reshape(emit.operand(left), [emit.shape[0], 1])
+        product = emit(relax.op.multiply(column, emit.operand(right)))
+        terms = [_times(emit, product, alpha)]
+    if beta != 0:
+        terms.append(_times(emit, emit.broadcast(emit.operand(added), emit.shape), beta))
+    return terms[0] if len(terms) == 1 else emit(relax.op.add(*terms))
+
+
+def _times(emit: AtenEmitter, x: relax.Expr, factor: float) -> relax.Expr:
+    return x if factor == 1 else emit(relax.op.multiply(x, emit.scalar(factor, x)))
 
 
 @operator("linear.default")

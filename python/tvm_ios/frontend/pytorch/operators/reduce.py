@@ -51,6 +51,12 @@ def amin(emit: AtenEmitter, data: relax.Expr, axes: Axes = None, keep: bool = Fa
     return _extreme(emit, relax.op.min, data, axes, keep)
 
 
+@operator("prims.sum.default")
+def total_of_axes(emit: AtenEmitter, data: relax.Expr, axes: Sequence[int] | None) -> relax.Expr:
+    """Return the sum over axes, of which an empty list is none."""
+    return data if axes is not None and not len(axes) else total(emit, data, axes)
+
+
 def _reduced(
     emit: AtenEmitter, build: Callable[..., relax.Expr], data: relax.Expr, axes: Axes, keep: bool
 ) -> relax.Expr:

@@ -57,6 +57,17 @@ def expand(emit: AtenEmitter, data: relax.Expr, _: Sequence[int], **__: Any) -> 
     return emit.broadcast(data, emit.shape)
 
 
+@operator("prims.broadcast_in_dim.default")
+def broadcast_in_dim(
+    emit: AtenEmitter, data: relax.Expr, shape: Sequence[int], axes: Sequence[int]
+) -> relax.Expr:
+    """Broadcast; ``axes`` says where the axes of the data are in the result."""
+    sizes = [1] * len(shape)
+    for axis, size in zip(axes, shape_of(data), strict=True):
+        sizes[axis] = size
+    return emit.broadcast(emit.reshape(data, sizes), emit.shape)
+
+
 @operator("copy.default")
 def copy(emit: AtenEmitter, data: relax.Expr, source: relax.Expr, _: bool) -> relax.Expr:
     return emit.broadcast(emit.operand(source), emit.shape)

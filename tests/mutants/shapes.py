@@ -91,6 +91,13 @@ MUTANTS = (
         (f"{_DEPENDENCE}::test_padding_that_would_be_read",),
     ),
     Mutant(
+        "a mask may show a position the next one",
+        f"{_COMPILER}/dependence/value.py",
+        "behind = (array[order > 0], array[order < 0])",
+        "behind = (array[order > 1], array[order < -1])",
+        (f"{_DEPENDENCE}::test_padding_that_would_be_read",),
+    ),
+    Mutant(
         "main runs the function of a smaller shape",
         f"{_COMPILER}/dispatcher.py",
         "equal = tirx.all(equal, variable == size)",

@@ -166,6 +166,9 @@ def _four_axes(bias: relax.Expr, scores: tuple[int, ...], *, merged: bool) -> re
     If ``merged``, the images and heads of the scores are the images of the attention.
     """
     shape, array = known_shape(bias), constant_array(bias)
+    if array is not None:
+        array = _without_copies(array)
+        shape = array.shape
     if shape is None or len(shape) > len(scores) or shape[-1:] != scores[-1:]:
         return None
     *outer, queries, keys = (1,) * (len(scores) - len(shape)) + shape
@@ -179,3 +182,12 @@ def _four_axes(bias: relax.Expr, scores: tuple[int, ...], *, merged: bool) -> re
     if array is not None:
         return relax.const(array.reshape(target))
     return bias if shape == target else relax.op.reshape(bias, target)
+
+
+def _without_copies(bias: np.ndarray) -> np.ndarray:
+    """Return a bias without copies of it for images and heads; the array is read-only."""
+    for axis in range(bias.ndim - 2):
+        first = bias[(slice(None),) * axis + (slice(1),)]
+        if np.array_equal(np.broadcast_to(first, bias.shape), bias):
+            bias = first
+    return bias

@@ -118,8 +118,13 @@ def shuffle(emit: Any, x: relax.Var) -> relax.Expr:
     return emit(op.reshape(places, (batch, 2, 12, 12)))
 
 
-def attend(emit: Any, x: relax.Var, bias: relax.Expr | None = None) -> relax.Expr:
-    """Return what two heads of four columns attend to, as exporters write it."""
+def attend(
+    emit: Any, x: relax.Var, bias: relax.Expr | None = None, guarded: bool = False
+) -> relax.Expr:
+    """Return what two heads of four columns attend to, as exporters write it.
+
+    If ``guarded``, weights are 0 where all scores are minus infinity, as PyTorch writes it.
+    """
     batch, length = (int(n) for n in list(x.ty.shape)[:2])
 
     def heads(seed: int, order: list[int]) -> relax.Expr:
@@ -131,14 +136,19 @@ def attend(emit: Any, x: relax.Var, bias: relax.Expr | None = None) -> relax.Exp
     if bias is not None:
         scores = emit(op.add(scores, bias))
     weights = emit(op.nn.softmax(scores, -1))
+    if guarded:
+        hidden = emit(op.equal(emit(op.max(scores, [-1], keepdims=True)), number(-np.inf)))
+        weights = emit(op.where(hidden, number(0.0), weights))
     mixed = emit(op.matmul(weights, heads(3, [0, 2, 1, 3])))
     return emit(op.reshape(emit(op.permute_dims(mixed, [0, 2, 1, 3])), (batch, length, 8)))
 
 
-def encoder(emit: Any, x: relax.Var, bias: relax.Expr | None = None) -> relax.Expr:
+def encoder(
+    emit: Any, x: relax.Var, bias: relax.Expr | None = None, guarded: bool = False
+) -> relax.Expr:
     ones, zeros = (relax.const(np.full(8, n, "float32")) for n in (1.0, 0.0))
     for _ in range(2):
-        mixed = emit(op.add(x, attend(emit, x, bias)))
+        mixed = emit(op.add(x, attend(emit, x, bias, guarded)))
         x = emit(op.nn.layer_norm(mixed, ones, zeros, -1))
         wide = emit(op.nn.gelu(emit(op.matmul(x, constant(8, 16)))))
         x = emit(op.add(x, emit(op.matmul(wide, constant(16, 8)))))
@@ -200,6 +210,51 @@ def test_rows_of_several_elements_of_a_merged_axis() -> None:
     assert splits(body, 6)
 
 
+def rows_of_one(emit: Any, x: relax.Var) -> relax.Expr:
+    """Multiply rows as a matrix if there is one of them, as PyTorch does, else as matrices."""
+    batch = int(x.ty.shape[0])
+    weights = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
+    if batch == 1:
+        flat = emit(op.matmul(emit(op.reshape(x, (5, 8))), relax.const(weights)))
+        return emit(op.reshape(emit(op.add(constant(8), flat)), (1, 5, 8)))
+    copies = np.broadcast_to(weights, (batch, 8, 8)).copy()
+    return emit(op.add(emit(op.matmul(x, relax.const(copies))), constant(8)))
+
+
+def test_functions_that_are_written_in_several_ways() -> None:
+    assert splits(rows_of_one, 5, 8)
+
+
+def test_parts_of_constants_with_a_batch() -> None:
+    """The initial states of recurrent layers are parts of one constant."""
+
+    def body(emit: Any, x: relax.Var) -> relax.Expr:
+        batch = int(x.ty.shape[0])
+        states = np.random.default_rng(0).standard_normal((2, 1, 6)).astype("float32")
+        all_states = relax.const(np.broadcast_to(states, (2, batch, 6)).copy())
+        state = emit(op.squeeze(emit(op.strided_slice(all_states, [0], [1], [2])), [0]))
+        return emit(op.add(x, state))
+
+    assert splits(body, 6)
+
+
+def test_a_mask_of_indices() -> None:
+    """PyTorch takes the mask of each query by indices that count its axes."""
+
+    def body(emit: Any, x: relax.Var, mask: relax.Var) -> relax.Expr:
+        batch, length = (int(n) for n in mask.ty.shape)
+        rows, columns = (np.arange(n, dtype="int64") for n in (batch, length))
+        indices = [relax.const(rows[:, None, None, None]), relax.const(columns)]
+        taken = emit(op.index_tensor(mask, relax.Tuple(indices)))
+        shown = emit(op.broadcast_to(taken, (batch, 1, length, length)))
+        low = emit(op.multiply(emit(op.subtract(number(1.0), shown)), number(-1e9)))
+        return encoder(emit, x, low)
+
+    assert pads(body, 8)
+    modules = [prepare(relax_module(body, (n, 5, 8), (n, 5))) for n in (1, 2, 3)]
+    assert find_servable([(module, "main") for module in modules]).splits
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 def test_recurrent_layers_keep_rows_apart(backwards: bool) -> None:
     networks = []
@@ -241,6 +296,34 @@ def masked(low: float) -> Body:
     return body
 
 
+def masked_by_infinity(*, guarded: bool) -> Body:
+    def body(emit: Any, x: relax.Var, mask: relax.Var) -> relax.Expr:
+        absent = emit(op.equal(emit(op.expand_dims(mask, [1, 2])), number(0.0)))
+        bias = emit(op.where(absent, number(-np.inf), number(0.0)))
+        return encoder(emit, x, bias, guarded)
+
+    return body
+
+
+def causal(low: float, *, ahead: int = 0, guarded: bool = False) -> Body:
+    """Let positions attend to those before them, and to some that are ahead."""
+
+    def body(emit: Any, x: relax.Var, _: relax.Var) -> relax.Expr:
+        length = int(x.ty.shape[1])
+        later = np.triu(np.full((length, length), 1.0), ahead + 1)
+        bias = np.where(later > 0, low, 0.0).astype("float32")[None, None]
+        return encoder(emit, x, relax.const(bias), guarded)
+
+    return body
+
+
+def root_mean_square(emit: Any, x: relax.Var, mask: relax.Var) -> relax.Expr:
+    """Normalise positions before those that are present are summed."""
+    square = emit(op.mean(emit(op.multiply(x, x)), [-1], keepdims=True))
+    scaled = emit(op.multiply(x, emit(op.rsqrt(emit(op.add(square, number(1e-6)))))))
+    return mean_of_present(emit, scaled, mask)
+
+
 def mean_of_present(emit: Any, x: relax.Var, mask: relax.Var) -> relax.Expr:
     present = emit(op.multiply(x, emit(op.expand_dims(mask, [2]))))
     count = emit(op.maximum(emit(op.sum(mask, [1], keepdims=True)), number(1.0)))
@@ -277,6 +360,10 @@ def with_places(emit: Any, x: relax.Var, mask: relax.Var) -> relax.Expr:
         masked(-1e4),
         masked(-1e9),
         masked(float(np.finfo("float32").min)),
+        masked_by_infinity(guarded=True),
+        causal(-1e9),
+        causal(-np.inf, guarded=True),
+        root_mean_square,
         mean_of_present,
         largest_of_present(-np.inf),
         largest_of_present(float(np.finfo("float32").min)),
@@ -301,6 +388,9 @@ def far_places(emit: Any, x: relax.Var, mask: relax.Var) -> relax.Expr:
     "body",
     [
         masked(-1e3),
+        masked_by_infinity(guarded=False),  # the second layer may read NaN
+        causal(-1e9, ahead=1),
+        causal(-1e3),
         far_places,
         largest_of_present(-1e6),
         lambda emit, x, mask: encoder(emit, x),

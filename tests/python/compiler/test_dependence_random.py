@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random networks whose rows are said not to meet: they do not, whatever numbers they have."""
+"""Random networks whose rows, or positions, are said not to meet: they never do."""
 
 from __future__ import annotations
 
@@ -162,3 +162,90 @@ def test_networks_that_are_refused_mix_rows(
         (alone,), (among,) = call_vm(one, [given[:1]]), call_vm(four, [given])
         mixing += not np.allclose(alone[0], among[0], rtol=1e-4)
     assert mixing > 0.7 * len(refused)
+
+
+class RandomSequence:
+    """A network of random operators on positions ``[1, length, 6]`` and a mask of them."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def __call__(self, emit: Emit, x: relax.Var, mask: relax.Var) -> relax.Expr:
+        self._random, self._emit, self._length = (
+            np.random.default_rng(self._seed), emit, int(x.ty.shape[1]),
+        )  # fmt: skip
+        self._mask = emit(op.expand_dims(mask, [2]))
+        for _ in range(4):
+            steps = [self._pointwise, self._pointwise, self._attention, self._combined]
+            x = steps[int(self._random.integers(4))](x)
+        return x
+
+    def _pointwise(self, x: relax.Var) -> relax.Var:
+        table = np.random.default_rng(1).standard_normal((16, 6)).astype("float32")
+        calls = [
+            lambda: op.multiply(x, self._mask),
+            lambda: op.nn.gelu(x),
+            lambda: op.matmul(x, constant(6, 6)),
+            lambda: op.add(x, relax.const(table[: self._length])),
+            lambda: op.nn.softmax(x, -1),
+            lambda: op.cumsum(x, 1),
+        ]
+        return self._chosen(calls)
+
+    def _attention(self, x: relax.Var) -> relax.Var:
+        """Attend to positions that a mask shows, or that come before."""
+        low = float(self._random.choice([-1e9, -1e5, -10.0, 0.0]))
+        absent = self._emit(op.subtract(relax.const(1.0, "float32"), self._mask))
+        bias = self._emit(op.multiply(absent, relax.const(low, "float32")))
+        bias = self._emit(op.permute_dims(bias, [0, 2, 1]))
+        if self._random.random() < 0.4:
+            ahead = int(self._random.integers(1, 3))
+            later = np.triu(np.ones((1, self._length, self._length), "float32"), ahead)
+            bias = relax.const(later * np.float32(low))
+        scores = self._emit(op.matmul(x, self._emit(op.permute_dims(x, [0, 2, 1]))))
+        weights = self._emit(op.nn.softmax(self._emit(op.add(scores, bias)), -1))
+        return self._emit(op.matmul(weights, x))
+
+    def _combined(self, x: relax.Var) -> relax.Var:
+        """Add to each position what all of them have together."""
+        present = self._emit(op.greater(self._mask, relax.const(0.5, "float32")))
+        low = relax.const(-np.inf, "float32")
+        calls = [
+            lambda: op.sum(self._emit(op.multiply(x, self._mask)), [1], keepdims=True),
+            lambda: op.max(self._emit(op.where(present, x, low)), [1], keepdims=True),
+            lambda: op.sum(x, [1], keepdims=True),
+            lambda: op.mean(x, [1], keepdims=True),
+            lambda: op.max(x, [1], keepdims=True),
+            lambda: op.strided_slice(x, [1], [0], [1]),
+        ]
+        together = self._chosen(calls)
+        return self._emit(op.add(self._emit(op.tanh(x)), self._emit(op.tanh(together))))
+
+    def _chosen(self, calls: list[Callable[[], relax.Expr]]) -> relax.Var:
+        return self._emit(calls[int(self._random.integers(len(calls)))]())
+
+
+def test_positions_of_random_networks() -> None:
+    """Padding by zeros changes nothing, for any length and any mask that shows a position."""
+    padded = 0
+    for seed in range(_NETWORKS):
+        modules = [
+            prepare(relax_module(RandomSequence(seed), (1, n, 6), (1, n)), attention_depth=16)
+            for n in (3, 5, 9)
+        ]
+        if not find_servable([(module, "main") for module in modules]).pads:
+            continue
+        padded += 1
+        random = np.random.default_rng(seed)
+        small, middle, large = map(compiled, modules)
+        for function, length in ((small, 3), (middle, 5)):
+            x = random.standard_normal((1, length, 6)).astype("float32") * 3
+            mask = (random.random((1, length)) < 0.7).astype("float32")
+            mask[0, 0] = 1.0
+            full = np.zeros((1, 9, 6), "float32"), np.zeros((1, 9), "float32")
+            full[0][:, :length], full[1][:, :length] = x, mask
+            (expected,), (computed,) = call_vm(function, [x, mask]), call_vm(large, list(full))
+            scale = np.abs(expected).max()
+            error = np.abs(computed[:, :length] - expected).max()
+            assert error <= 1e-4 * scale, seed
+    assert _NETWORKS // 6 < padded < _NETWORKS

@@ -85,8 +85,9 @@ def of_matrices(*operands: relax.Expr) -> relax.Expr:
     return composed(query, op.permute_dims(key, swapped), *others)
 
 
-def constant(*shape: int) -> relax.Expr:
-    return relax.const(RNG.standard_normal(shape).astype("float32"))
+def constant(*shape: int, images: int = 1) -> relax.Expr:
+    numbers = RNG.standard_normal(shape).astype("float32")
+    return relax.const(np.concatenate([numbers] * images))
 
 
 class Case(NamedTuple):
@@ -110,6 +111,9 @@ RAISED = {
     "matrices, bias of keys": Case(of_matrices, (*MATRICES, (6, 1, KEYS))),
     "matrices, constant bias": Case(
         lambda *x: of_matrices(*x, constant(1, 1, QUERIES, KEYS)), FOUR
+    ),
+    "matrices, a constant bias for each image": Case(
+        lambda *x: of_matrices(*x, constant(1, 1, QUERIES, KEYS, images=2)), FOUR
     ),
     "constant bias that shows each query a key": Case(
         partial(shown_zero, bias=mask(hidden_query=False)), MATRICES

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Hashable, Iterator, Sequence
 
 from .meaning import Meaning, Operation, Role
 from .ranges import LARGEST, ONE, ZERO, Range
@@ -46,14 +47,34 @@ class _Result:
         )
 
     def value(self) -> Value:
+        self._thin()
         forms = self._forms()
         for axis, form in forms.items():
             self._align(axis, form)
         self._contract()
+        if not self._pointwise:
+            first, *others = map(self._tracking.whole, self._operands)
+            self._operands = [first, *(self._operands[1:] if self._rows else others)]
         for operand, role, carried in self._carried():
             if role.mixes and role.mixes not in _CONTRACTIONS:
                 self._check(role, carried, operand)
         return self._made(forms)
+
+    @property
+    def _pointwise(self) -> bool:
+        return self._meaning.form in ("pointwise", "commutative")
+
+    @property
+    def _rows(self) -> bool:
+        return self._meaning.form == "rows"
+
+    def _thin(self) -> None:
+        """Leave out copies in constants where they make no difference."""
+        thin = self._tracking.thin
+        if self._pointwise:
+            self._operands = list(map(thin, self._operands))
+        if self._rows:
+            self._operands[1] = thin(self._operands[1], last=2)
 
     def _carried(self) -> Iterator[tuple[Value, Role, Carried]]:
         for operand, roles in zip(self._operands, self._meaning.roles, strict=True):
@@ -80,6 +101,8 @@ class _Result:
             for own, role in enumerate(roles):
                 length = operand.shape[own]
                 if role.axis != axis or operand.along(own) is not None:
+                    continue
+                if own in operand.spread and (self._pointwise or (self._rows and number == 1)):
                     continue
                 if length == self._shape[axis]:
                     operand = self._tracking.carrying(operand, own, form)
@@ -109,7 +132,7 @@ class _Result:
             operand = self._operands[number]
             if operand.along(axis) is None:
                 operand = self._operands[number] = self._tracking.carrying(operand, axis, form)
-            its = next(c.padding for c in operand.carried if c.axis == axis)
+            its = next(c.masked for c in operand.carried if c.axis == axis)
             padding[self._meaning.roles[number][axis].mixes].append(its)
         _check_product(padding["product"], padding["scores"], padding["keys"])
 
@@ -117,7 +140,7 @@ class _Result:
         """Raise RefusalError if what is combined depends on other rows, or on padding."""
         if self._tracking.rows:
             raise RefusalError("combines rows" if role.mixes != "any" else "may combine rows")
-        padding = carried.padding
+        padding = carried.masked
         exact = {
             "sum": padding == ZERO,
             "max": not padding.nan and padding.high <= -LARGEST,
@@ -131,30 +154,67 @@ class _Result:
             raise RefusalError("combines positions with those of padding")
 
     def _made(self, forms: dict[int, Form]) -> Value:
-        axes = [(axis, *form) for axis, form in sorted(forms.items())]
-        carried = tuple(Carried(*axis, self._padding(axis[0])) for axis in axes)
+        carried = tuple(
+            Carried(axis, *form, self._padding(axis, False), self._padding(axis, True))
+            for axis, form in sorted(forms.items())
+        )
         known = self._meaning.range([v.range for v in self._operands])
         what = self._operation.described
         if self._meaning.label is not None:
             what = (*self._operation.named, self._meaning.label)
-        kept = tuple((v.key, v.kept) for v in self._operands)
-        key = self._tracking.key(what, self._number, kept)
-        kept_shape = self._tracking.kept_shape(self._shape, carried)
-        return Value(self._shape, key, kept_shape, carried, known)
+        spread = self._spread(forms)
+        kept = self._tracking.kept_shape(self._shape, carried, spread)
+        key = self._tracking.key(what, self._number, self._described(kept))
+        self._tracking.sources[key] = self._operation
+        return Value(self._shape, key, kept, carried, spread, known)
 
-    def _padding(self, axis: int) -> Range:
-        """Return the numbers of the result at positions of padding along an axis."""
+    def _spread(self, forms: dict[int, Form]) -> frozenset[int]:
+        """Return the axes along which the result of a pointwise operator is the same."""
+        if not self._pointwise:
+            return frozenset()
+        varying = {
+            role.axis
+            for operand, roles in zip(self._operands, self._meaning.roles, strict=True)
+            for own, role in enumerate(roles)
+            if operand.shape[own] > 1 and own not in operand.spread
+        }
+        longer = {axis for axis, size in enumerate(self._shape) if size > 1}
+        return frozenset(longer - varying - set(forms))
+
+    def _described(self, kept: tuple[int, ...]) -> Hashable:
+        """Return the operands without what makes no difference to the result, in order."""
+        operands: list[tuple[int, tuple[int, ...]]] = [(v.key, v.kept) for v in self._operands]
+        if self._rows:
+            (left, rows), (right, matrices) = operands
+            one = math.prod(matrices[:-2]) == 1 and math.prod(kept[:-1]) == math.prod(rows[:-1])
+            if one:
+                return (left, (math.prod(rows[:-1]), rows[-1])), (right, matrices[-2:])
+        if not self._pointwise:
+            return tuple(operands)
+        longer = [axis - len(kept) for axis, size in enumerate(kept) if size > 1]
+        bare = [
+            (key, tuple(shape[axis] if -axis <= len(shape) else 1 for axis in longer))
+            for key, shape in operands
+        ]
+        return tuple(sorted(bare) if self._meaning.form == "commutative" else bare)
+
+    def _padding(self, axis: int, masked: bool) -> Range:
+        """Return the numbers of the result at positions of padding along an axis.
+
+        If ``masked``, those that are at no position of padding along another axis.
+        """
         ranges = []
         for operand, roles in zip(self._operands, self._meaning.roles, strict=True):
             known = operand.range
             for carried in operand.carried:
                 role = roles[carried.axis]
-                if role.axis != axis:
+                if role.axis != axis or role.mixes not in ("", "weights"):
                     continue
-                if role.mixes == "weights":
+                # What is combined along another axis may be padding there.
+                mixed = any(roles[c.axis].mixes for c in operand.carried if c is not carried)
+                known = carried.masked if masked and not mixed else carried.padding
+                if role.mixes == "weights" and known.hidden:
                     return ZERO
-                if not role.mixes:
-                    known = carried.padding
             ranges.append(known)
         return self._meaning.range(ranges)
 

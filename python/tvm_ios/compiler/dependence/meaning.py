@@ -33,6 +33,9 @@ before it; the first alone; by a softmax; as the scores, or else the keys, of an
 """
 
 
+Form = Literal["", "pointwise", "commutative", "rows"]
+
+
 @dataclass(frozen=True)
 class Role:
     """What becomes of an axis of an operand.
@@ -67,11 +70,16 @@ class Meaning:
         Returns the range of results, given those of the operands.
     label : str or None
         What the arguments that are no tensors mean, where these name sizes that are tracked.
+    form : "", "pointwise", "commutative" or "rows"
+        What may be left out of account in the shapes and the order of operands: axes of length 1
+        where elements meet that are at the same place, also the order of two operands, and how the
+        rows of the first operand are arranged where a matrix multiplies each.
     """
 
     roles: Sequence[Roles]
     range: Callable[[Sequence[Range]], Range] = lambda _: ANY
     label: str | None = None
+    form: Form = ""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from ...relax_ir.constants import constant_array
 from ...relax_ir.expressions import op_name
 from .combine import combine
 from .meaning import Meaning, Operation
-from .ranges import ANY
 from .refusal import RefusalError
 from .rules import own
+from .rules.constants import folded
 from .rules.table import MEANINGS, VALUES
 from .value import Known, Tracking, Value
 
@@ -89,6 +89,9 @@ class _Network:
             if found is not None:
                 meanings, label = found
                 return self._combined(replace(operation, others=(), label=label), meanings)
+            array = folded(operation)
+            if array is not None:
+                return self._tracking.constant(array)
             if name in VALUES:
                 return VALUES[name](self._tracking, operation)
             if name in MEANINGS:
@@ -142,9 +145,10 @@ class _Network:
         if function is not None:
             code = tvm_ffi.StructuralKey(function.without_attr("global_symbol"))
             what = (*operation.named, code)
-        operands = tuple((v.key, v.kept) for v in operation.operands)
+        whole = map(self._tracking.whole, operation.operands)
+        operands = tuple((v.key, v.kept) for v in whole)
         results = tuple(
-            Value(shape, self._tracking.key(what, number, operands), shape, (), ANY)
+            Value(shape, self._tracking.key(what, number, operands), shape)
             for number, shape in enumerate(operation.shapes)
         )
         return results if len(results) > 1 else results[0]

@@ -76,7 +76,10 @@ def range_of(array: np.ndarray) -> Range:
     if array.size == 0 or array.dtype.kind in "OSU":
         return ANY
     low, high = float(array.min()), float(array.max())
-    return ANY if math.isnan(low) or math.isnan(high) else Range(low, high)
+    if math.isnan(low) or math.isnan(high):
+        return ANY
+    # What float32 has as an infinity may become one.
+    return Range(low if low >= -LARGEST else -math.inf, high if high <= LARGEST else math.inf)
 
 
 def union(*ranges: Range) -> Range:
@@ -104,7 +107,17 @@ def add(a: Range, b: Range) -> Range:
     if a.nan or b.nan or {a.low, b.low, a.high, b.high} >= {-math.inf, math.inf}:
         return ANY
     depth = max(_masked(a, b), _masked(b, a))
-    return _rounded(Range(_sum(a.low, b.low), _sum(a.high, b.high), depth=depth), a, b)
+    low, high = a.low + b.low, a.high + b.high
+    if not math.isinf(low) and (_unknown(a.low, a) or _unknown(b.low, b)):
+        low = -LARGEST
+    if not math.isinf(high) and (_unknown(a.high, a) or _unknown(b.high, b)):
+        high = LARGEST
+    return _rounded(Range(_clamped(low), _clamped(high), depth=depth), a, b)
+
+
+def _unknown(bound: float, values: Range) -> bool:
+    """Return whether a bound says no more of numbers than that they are finite."""
+    return abs(bound) == LARGEST and values.number is None
 
 
 def _masked(mask: Range, score: Range) -> float:
@@ -115,9 +128,8 @@ def _masked(mask: Range, score: Range) -> float:
     return max(0.0, below(mask) - risen)
 
 
-def _sum(a: float, b: float) -> float:
-    total = a + b
-    return total if math.isinf(total) else max(-LARGEST, min(LARGEST, total))
+def _clamped(bound: float) -> float:
+    return bound if math.isinf(bound) else max(-LARGEST, min(LARGEST, bound))
 
 
 def negative(a: Range) -> Range:
@@ -134,7 +146,13 @@ def multiply(a: Range, b: Range) -> Range:
     """Return the range of products."""
     if not (a.finite and b.finite):
         return _scaled_infinity(a, b)
-    corners = [_product(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    corners = [
+        math.copysign(LARGEST, x) * math.copysign(1.0, y)
+        if x and y and (_unknown(x, a) or _unknown(y, b))
+        else _product(x, y)
+        for x in (a.low, a.high)
+        for y in (b.low, b.high)
+    ]
     depth = max(_scaled(a, b), _scaled(b, a))
     return _rounded(Range(min(corners), max(corners), depth=depth), a, b)
 
@@ -157,10 +175,11 @@ def _rounded(result: Range, *operands: Range) -> Range:
     """Return the range with what float32 rounds, unless that is nothing."""
     if all(map(_is_whole, (result, *operands))):
         return result
-    low, high = (x if math.isinf(x) else x * _ROUNDING for x in (result.low, result.high))
-    return Range(
-        _sum(result.low, -abs(low)), _sum(result.high, abs(high)), result.nan, result.depth
+    low, high = (
+        bound if math.isinf(bound) else _clamped(bound + sign * abs(bound) * _ROUNDING)
+        for bound, sign in ((result.low, -1), (result.high, 1))
     )
+    return Range(low, high, result.nan, result.depth)
 
 
 def _is_whole(values: Range) -> bool:
@@ -172,10 +191,7 @@ def _is_whole(values: Range) -> bool:
 def _product(a: float, b: float) -> float:
     if a == 0 or b == 0:
         return 0.0
-    product = a * b
-    if math.isinf(a) or math.isinf(b):
-        return product
-    return max(-LARGEST, min(LARGEST, product))
+    return _clamped(a * b)
 
 
 def divide(a: Range, b: Range) -> Range:

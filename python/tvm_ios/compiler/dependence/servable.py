@@ -155,10 +155,12 @@ def _places(places: frozenset[Place], tensor: int) -> list[int]:
 
 def _input(number: int, parameter: relax.Var, axes: list[int], tracking: Tracking) -> Value:
     shape = static_shape(parameter, "an input")
-    carried = tuple(Carried(axis, padding=ZERO) for axis in axes) if tracking.size else ()
+    carried = (
+        tuple(Carried(axis, padding=ZERO, masked=ZERO) for axis in axes) if tracking.size else ()
+    )
     known = TRUTH if str(parameter.ty.dtype) == "bool" else FINITE
     key = tracking.key("input", number)
-    return Value(shape, key, tracking.kept_shape(shape, carried), carried, known)
+    return Value(shape, key, tracking.kept_shape(shape, carried), carried, range=known)
 
 
 def _checked(number: int, result: Value | RefusalError, axis: Axis, tracking: Tracking) -> Value:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from ....relax_ir.constants import number_of
-from ..meaning import Meaning, MeaningRule, Operation, Role, broadcast
+from ..meaning import Form, Meaning, MeaningRule, Operation, Role, broadcast
 from ..ranges import (
     ANY,
     FINITE,
@@ -156,17 +158,36 @@ _RANGES: dict[str, Callable[[Ranges], Range]] = {
 }
 
 
+_COMMUTATIVE = {
+    *("add", "multiply", "maximum", "minimum", "equal", "not_equal"),
+    *("logical_and", "logical_or", "logical_xor"),
+}
+
+
+def _wrapped(found: Range, dtype: str) -> Range:
+    """Return the range of integers; anything if a result does not fit into their type."""
+    if dtype == "bool":
+        return found if found.low >= 0.0 and found.high <= 1.0 else TRUTH
+    limits, number = np.iinfo(dtype), found.number
+    if number is not None:
+        return found if number.is_integer() and limits.min <= number <= limits.max else FINITE
+    return FINITE
+
+
 def _elementwise(known: Callable[[Ranges], Range]) -> MeaningRule:
     def rule(operation: Operation) -> list[Meaning]:
         rank = len(operation.shapes[0])
-        whole = not operation.dtypes[0].startswith(("float", "bfloat"))
+        dtype = operation.dtypes[0]
+        whole = not dtype.startswith(("float", "bfloat"))
 
         def result(ranges: Ranges) -> Range:
             # What is no tensor is not among the operands.
-            found = ANY if operation.others else known(ranges)
-            return FINITE if found == ANY and whole else found
+            found = ANY if operation.others else (_square if squares else known)(ranges)
+            return _wrapped(found, dtype) if whole else found
 
-        return [Meaning([broadcast(v, rank) for v in operation.operands], result)]
+        squares = operation.name == "multiply" and len({v.key for v in operation.operands}) == 1
+        form: Form = "commutative" if operation.name in _COMMUTATIVE else "pointwise"
+        return [Meaning([broadcast(v, rank) for v in operation.operands], result, form=form)]
 
     return rule
 
@@ -174,7 +195,7 @@ def _elementwise(known: Callable[[Ranges], Range]) -> MeaningRule:
 def _astype(operation: Operation) -> list[Meaning]:
     dtype = operation.dtypes[0]
     roles = [broadcast(operation.data, operation.rank)]
-    return [Meaning(roles, lambda r: as_type(r[0], dtype))]
+    return [Meaning(roles, lambda r: as_type(r[0], dtype), form="pointwise")]
 
 
 def _clip(operation: Operation) -> list[Meaning]:
@@ -185,7 +206,7 @@ def _clip(operation: Operation) -> list[Meaning]:
             return ANY
         return minimum(maximum(ranges[0], exactly(low)), exactly(high))
 
-    return [Meaning([broadcast(operation.data, operation.rank)], known)]
+    return [Meaning([broadcast(operation.data, operation.rank)], known, form="pointwise")]
 
 
 def _prelu(operation: Operation) -> list[Meaning]:

@@ -19,13 +19,12 @@ from ..value import Carried, Shape, Tracking, Value
 
 
 def _reshape(tracking: Tracking, operation: Operation) -> Value:
-    data, (shape,) = operation.data, operation.shapes
+    data, (shape,) = tracking.whole(operation.data), operation.shapes
     carried = tuple(_reshaped(c, data.shape, shape, tracking.size) for c in data.carried)
     if len({c.axis for c in carried}) < len(carried):
         raise RefusalError("merges two axes that both have them")
-    array = None if data.array is None else data.array.reshape(shape)
     kept = tracking.kept_shape(shape, carried)
-    return replace(data, shape=shape, kept=kept, carried=carried, array=array)
+    return replace(data, shape=shape, kept=kept, carried=carried)
 
 
 def _reshaped(carried: Carried, before: Shape, after: Shape, size: int) -> Carried:
@@ -47,7 +46,7 @@ def _reshaped(carried: Carried, before: Shape, after: Shape, size: int) -> Carri
 
 
 def _permute(tracking: Tracking, operation: Operation) -> Value:
-    data, (shape,) = operation.data, operation.shapes
+    data, (shape,) = tracking.whole(operation.data), operation.shapes
     axes = operation.attrs.axes
     order = [*reversed(range(operation.rank))] if axes is None else [int(a) for a in axes]
     order = [a % operation.rank for a in order]
@@ -59,24 +58,49 @@ def _permute(tracking: Tracking, operation: Operation) -> Value:
         sizes = tuple(n for n in data.kept if n != 1)
         key = tracking.key("permute_dims", key, sizes, tuple(ranks[a] for a in longer))
     kept = tracking.kept_shape(shape, carried)
-    return replace(data, shape=shape, key=key, kept=kept, carried=carried, array=None)
+    return replace(data, shape=shape, key=key, kept=kept, carried=carried)
 
 
 def _broadcast(tracking: Tracking, operation: Operation) -> Value:
     data, (shape,) = operation.data, operation.shapes
-    if data.array is not None and not data.carried:
-        return tracking.constant(np.broadcast_to(data.array, shape))
-    meaning = Meaning([broadcast(data, len(shape))], lambda r: r[0], label="")
-    result = combine(tracking, operation, meaning, 0)
-    aligned = (1,) * (len(shape) - operation.rank) + data.kept
-    key = data.key
-    if aligned != result.kept:
-        key = tracking.key("broadcast_to", key, data.kept, result.kept)
-    return replace(result, key=key)
+    meaning = Meaning([broadcast(data, len(shape))], lambda r: r[0], form="pointwise")
+    return replace(combine(tracking, operation, meaning, 0), key=data.key)
+
+
+def _index(tracking: Tracking, operation: Operation) -> Value:
+    """Return a tensor at indices each of which is that of an axis of the result.
+
+    PyTorch writes so what a mask is for each query.
+    """
+    data, (shape,) = tracking.whole(operation.data), operation.shapes
+    indices = [v.array for v in operation.operands[1:]]
+    rank = max(0 if i is None else i.ndim for i in indices)
+    order = {}
+    for own, its in enumerate(indices):
+        if its is None or not _counts(its, data.shape[own]):
+            raise RefusalError("has no rule for these indices")
+        if its.size > 1:
+            order[own] = rank - its.ndim + _longer(its)[0]
+    if [*order.values()] != sorted(set(order.values())):
+        raise RefusalError("has no rule for indices in this order")
+    order |= {own: own - len(indices) + rank for own in range(len(indices), operation.rank)}
+    carried = tuple(replace(c, axis=order[c.axis]) for c in data.carried)
+    kept = tracking.kept_shape(shape, carried)
+    return replace(data, shape=shape, kept=kept, carried=carried)
+
+
+def _counts(indices: np.ndarray, length: int) -> bool:
+    """Return whether indices are all of an axis in their order, along an axis of their own."""
+    return len(_longer(indices)) < 2 and np.array_equal(indices.reshape(-1), np.arange(length))
+
+
+def _longer(indices: np.ndarray) -> list[int]:
+    return [axis for axis, n in enumerate(indices.shape) if n > 1]
 
 
 RULES: dict[str, ValueRule] = {
     **dict.fromkeys(("reshape", "expand_dims", "squeeze", "flatten", "nn.batch_flatten"), _reshape),
     "permute_dims": _permute,
     "broadcast_to": _broadcast,
+    "index_tensor": _index,
 }

@@ -42,20 +42,32 @@ def _split(operation: Operation) -> list[Meaning]:
 
 
 def _slice(operation: Operation) -> list[Meaning]:
+    parts = sliced(operation)
+    if parts is None:
+        return [Meaning([gone(operation.data)])]
+    roles = same(operation.rank)
+    for axis, begin, end, step in parts:
+        roles[axis] = Role(None, "first") if (begin, end, step) == (0, 1, 1) else GONE
+    return [Meaning([roles], _first, str(parts))]
+
+
+def sliced(operation: Operation) -> list[tuple[int, int, int, int]] | None:
+    """Return the axes that a slice is not all of, with its begin, its end and its step there.
+
+    None if they are not known.
+    """
     found = [_numbers(argument) for argument in operation.others]
     if any(numbers is None for numbers in found) or len(found) < 3:
-        return [Meaning([gone(operation.data)])]
+        return None
     axes, begins, ends, *rest = (numbers or [] for numbers in found)
     steps = rest[0] if rest else [1] * len(axes)
-    roles, label = same(operation.rank), []
+    parts = []
     for axis, begin, end, step in zip(axes, begins, ends, steps, strict=True):
-        axis, size = axis % operation.rank, operation.data.shape[axis]
-        begin, end = (max(0, min(size, n + size if n < 0 else n)) for n in (begin, end))
-        if (begin, end, step) == (0, size, 1):
-            continue
-        roles[axis] = Role(None, "first") if (begin, end, step) == (0, 1, 1) else GONE
-        label.append((axis, begin, end, step))
-    return [Meaning([roles], _first, str(label))]
+        size = operation.data.shape[axis]
+        first, last = (max(0, min(size, n + size if n < 0 else n)) for n in (begin, end))
+        if (first, last, step) != (0, size, 1):
+            parts.append((axis % operation.rank, first, last, step))
+    return parts
 
 
 def _numbers(argument: Any) -> list[int] | None:

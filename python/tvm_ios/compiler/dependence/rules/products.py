@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..meaning import GONE, Meaning, MeaningRule, Operation, Role, gone
+import numpy as np
+
+from ..meaning import GONE, Form, Meaning, MeaningRule, Operation, Role, gone
 from ..ranges import kept_finite
 
 
@@ -17,7 +19,8 @@ def _matmul(operation: Operation) -> list[Meaning]:
     a += [Role(batches), total] if left > 1 else [total]
     b = [Role(batches - (right - 2) + axis) for axis in range(right - 2)]
     b += [total, Role(result - 1)] if right > 1 else [total]
-    return [Meaning([a, b], lambda r: kept_finite(*r))]
+    form: Form = "rows" if left > 1 and right > 1 else ""
+    return [Meaning([a, b], lambda r: kept_finite(*r), form=form)]
 
 
 def _einsum(operation: Operation) -> list[Meaning]:
@@ -46,8 +49,15 @@ def _attention(operation: Operation) -> list[Meaning]:
     bias = [[Role(0), Role(2), Role(1), Role(None, "scores")]] * (len(operation.operands) - 3)
     if any(len(v.shape) != 4 for v in operation.operands):
         return [Meaning([gone(v) for v in operation.operands])]
-    # Scores of minus infinity alone make NaN.
-    return [Meaning([query, key, value, *bias], lambda r: kept_finite(*r))]
+    # Scores of minus infinity alone make NaN. A constant bias may show each row a key.
+    shown = all(v.array is not None and _shows(v.array) for v in operation.operands[3:])
+    return [Meaning([query, key, value, *bias], lambda r: kept_finite(*(r[:3] if shown else r)))]
+
+
+def _shows(bias: np.ndarray) -> bool:
+    """Return whether each row of a bias has a finite number, and none is positive infinity."""
+    largest = bias.max(-1, initial=-np.inf)
+    return bool(np.isfinite(largest).all())
 
 
 RULES: dict[str, MeaningRule] = {

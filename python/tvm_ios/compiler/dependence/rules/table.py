@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ..meaning import MeaningRule, ValueRule
-from . import elementwise, moves, parts, products, reductions, windows
+from . import elementwise, guards, moves, parts, products, reductions, windows
 
 MEANINGS: dict[str, MeaningRule] = {
     **elementwise.RULES,
@@ -15,4 +15,4 @@ MEANINGS: dict[str, MeaningRule] = {
 }
 """By the names of operators, without ``relax.``."""
 
-VALUES: dict[str, ValueRule] = moves.RULES
+VALUES: dict[str, ValueRule] = {**moves.RULES, "where": guards.where}

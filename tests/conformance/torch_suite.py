@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache, partial
 from itertools import islice
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 
 import tvm_ios
 
@@ -19,6 +19,9 @@ from .outcome import LEFT_OUT, Outcome, combined
 from .suites import FORMS, TORCH
 from .torch_sample import Call, NoSingleAnswer, answer, answer_by_float32, difference
 from .trial import tried
+
+with mock.patch("torch.backends.disable_global_flags"):  # which other tests of a process set
+    from torch.testing._internal.common_methods_invocations import op_db
 
 _TYPES = {form: getattr(torch, form) for form in FORMS[TORCH]}
 _TOLERANCES = {"float32": (1e-4, 1e-5), "float16": (1e-2, 1e-3)}

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 import tvm_ios
 from tvm_ios.errors import ModelError
+from tvm_ios.frontend.pytorch import from_module
 
 SHAPE = (2, 4, 8, 10)
 LAYER = torch.nn.GRU(10, 6, batch_first=True).eval()
@@ -176,6 +177,13 @@ def test_constants_are_computed_once() -> None:
     kinds = [op.kind for op in compiled.schedule.operators]
     assert kinds == ["elementwise"]
     torch.testing.assert_close(compiled(x), biased(x))
+
+
+def test_weights_that_are_repeated_are_no_new_constants() -> None:
+    """PyTorch decomposes a product of transposed data into one for each row."""
+    layers = [torch.nn.Linear(256, 256) for _ in range(3)]
+    model = Function(lambda x: sum(layer(x.transpose(0, 1)) for layer in layers)).eval()
+    assert from_module(model, [torch.randn(2, 4000, 256)]) is not None
 
 
 def test_names_of_modules() -> None:

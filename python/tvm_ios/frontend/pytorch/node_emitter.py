@@ -11,8 +11,8 @@ from tvm import relax
 
 from ...support.errors import ModelError
 from ..bindings import Bindings
-from ..emitter import constant
-from ..onnx.node_emitter import NodeEmitter
+from ..emitter import constant, shape_of
+from ..onnx.node_emitter import SMALL, NodeEmitter
 from ..onnx.operators.cast import converted
 
 if TYPE_CHECKING:
@@ -90,6 +90,15 @@ class AtenEmitter(NodeEmitter):
         if isinstance(value, relax.Expr):
             return converted(self, value, dtype)
         return relax.const(value, dtype)
+
+    def broadcast(self, x: relax.Expr, shape: Sequence[int]) -> relax.Expr:
+        """Broadcast a tensor; a large weight does not count as so many constants.
+
+        PyTorch repeats a weight for each batch of a product without a copy, and so does the kernel.
+        """
+        if shape_of(x) == tuple(shape) or np.prod(shape) <= SMALL:
+            return super().broadcast(x, shape)
+        return self.builder.emit(relax.op.broadcast_to(x, tuple(shape)))
 
     def called(self, converter: Any, *inputs: Any, **attributes: Any) -> relax.Expr:
         """Return the first result of a converter of ONNX's."""

@@ -30,7 +30,7 @@ _WITHOUT_RESULT = frozenset((
     "_assert_tensor_metadata.default", "sym_constrain_range.default",
     "sym_constrain_range_for_size.default",
 ))  # fmt: skip
-"""Operators that check what PyTorch has checked when it exported the program."""
+"""Operators that check, and compute nothing."""
 
 
 def convert(program: torch.export.ExportedProgram) -> tvm.IRModule:

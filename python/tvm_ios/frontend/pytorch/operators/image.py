@@ -38,7 +38,12 @@ def _nearest(*, exact: bool) -> Converter:
 
 
 def _nearest_places(size: int, new_size: int, factor: float | None, exact: bool) -> np.ndarray:
-    """Return the elements that are taken; PyTorch computes them in float32."""
+    """Return the elements that are taken; PyTorch computes them in float32.
+
+    Without half a pixel it ignores the factor where the size stays or is doubled.
+    """
+    if not exact and new_size in (size, 2 * size):
+        return np.arange(new_size) // (new_size // size)
     scale = np.float32(1.0 / factor if factor else size / new_size)
     places = np.arange(new_size, dtype="float32")
     moved = (places + np.float32(0.5)) * scale if exact else places * scale

@@ -76,7 +76,9 @@ def _logical(build: Callable[..., relax.Expr]) -> Converter:
     def convert(
         emit: AtenEmitter, data: relax.Expr, axes: Axes = None, keep: bool = False
     ) -> relax.Expr:
-        result = _extreme(emit, build, emit.operand(data, "bool"), axes, keep)
+        truth = emit.operand(data, "bool")
+        none = axes is not None and not isinstance(axes, int) and not len(axes)
+        result = truth if none else _extreme(emit, build, truth, axes, keep)
         return emit.operand(result)
 
     return convert

@@ -80,6 +80,12 @@ FUNCTIONS = {
     "nearest at 1.3": lambda x: F.interpolate(x, scale_factor=1.3, mode="nearest"),
     "nearest at 1.04": lambda x: F.interpolate(x.reshape(2, 16, 20), scale_factor=1.04),
     "nearest at 2.03": lambda x: F.interpolate(x.reshape(2, 16, 20), scale_factor=2.03),
+    "nearest of images at 1.04": lambda x: F.interpolate(
+        x.reshape(2, 4, 4, 20), scale_factor=(2.03, 1.04)
+    ),
+    "nearest of volumes at 2.03": lambda x: F.interpolate(
+        x.reshape(2, 4, 2, 2, 20), scale_factor=(1.0, 1.0, 2.03)
+    ),
     "any of no axes": lambda x: torch.any(x > 0, dim=()).float(),
     "nearest at 0.7": lambda x: F.interpolate(x, scale_factor=(0.7, 2.0), mode="nearest-exact"),
     "bilinear at 1.5": lambda x: F.interpolate(x, scale_factor=(1.55, 0.6), mode="bilinear"),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tvm import relax
@@ -15,17 +16,26 @@ from ...onnx.operators.sampling import grid_sample, roi_align
 from ..node_emitter import AtenEmitter
 from .table import Converter, operator
 
+if TYPE_CHECKING:
+    import torch
+
 Factors = Sequence[float] | None
 
 
-def _nearest(*, exact: bool) -> Converter:
+def _nearest(rank: int, *, exact: bool) -> Converter:
     def convert(
         emit: AtenEmitter, data: relax.Expr, _: Sequence[int] | None, factors: Factors = None
     ) -> relax.Expr:
+        # PyTorch's kernels of images, and of channels last, ignore a factor where it leaves a size
+        # or doubles it, up to a part of an element.
+        ignores = not exact and (rank == 2 or _is_channels_last(emit.argument(0)))
         along = {}
         for axis, new_size in enumerate(emit.shape[2:], 2):
             size = shape_of(data)[axis]
-            places = _nearest_places(size, new_size, factors[axis - 2] if factors else None, exact)
+            factor = factors[axis - 2] if factors else None
+            if ignores and new_size in (size, 2 * size):
+                factor = None
+            places = _nearest_places(size, new_size, factor, exact)
             times = new_size // size
             if new_size % size == 0 and (places == np.arange(new_size) // times).all():
                 each = Interpolation(size, new_size, times, "nearest", "asymmetric", "floor")
@@ -37,13 +47,14 @@ def _nearest(*, exact: bool) -> Converter:
     return convert
 
 
-def _nearest_places(size: int, new_size: int, factor: float | None, exact: bool) -> np.ndarray:
-    """Return the elements that are taken; PyTorch computes them in float32.
+def _is_channels_last(tensor: torch.Tensor) -> bool:
+    import torch
 
-    Without half a pixel it ignores the factor where the size stays or is doubled.
-    """
-    if not exact and new_size in (size, 2 * size):
-        return np.arange(new_size) // (new_size // size)
+    return tensor.ndim == 5 and tensor.is_contiguous(memory_format=torch.channels_last_3d)
+
+
+def _nearest_places(size: int, new_size: int, factor: float | None, exact: bool) -> np.ndarray:
+    """Return the elements that are taken; PyTorch computes them in float32."""
     scale = np.float32(1.0 / factor if factor else size / new_size)
     places = np.arange(new_size, dtype="float32")
     moved = (places + np.float32(0.5)) * scale if exact else places * scale
@@ -51,8 +62,8 @@ def _nearest_places(size: int, new_size: int, factor: float | None, exact: bool)
 
 
 for _rank in (1, 2, 3):
-    operator(f"upsample_nearest{_rank}d.vec")(_nearest(exact=False))
-    operator(f"_upsample_nearest_exact{_rank}d.vec")(_nearest(exact=True))
+    operator(f"upsample_nearest{_rank}d.vec")(_nearest(_rank, exact=False))
+    operator(f"_upsample_nearest_exact{_rank}d.vec")(_nearest(_rank, exact=True))
 
 
 def _smooth(mode: str, *, antialias: bool = False) -> Converter:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handling of the output and the errors of TVM's importers."""
+"""Handling of what libraries print, and of builders that are left open, while a model is read."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _printed() -> Iterator[io.StringIO]:
 
 @contextlib.contextmanager
 def captured() -> Iterator[io.StringIO]:
-    """Capture the importer's output; it goes to the log, together with warnings.
+    """Capture what is printed; it goes to the log, together with warnings.
 
     Outside the main thread warnings are shown, because Python has one list of filters for all
     threads.
@@ -81,7 +81,7 @@ def captured() -> Iterator[io.StringIO]:
 
 @contextlib.contextmanager
 def closing_builders() -> Iterator[None]:
-    """Close the blocks that a failing importer leaves open, to avoid warnings of TVM."""
+    """Close the blocks that a reader leaves open when it fails; TVM warns of them otherwise."""
     try:
         yield
     except Exception as error:

@@ -9,7 +9,7 @@ from ..support.modules import module_path, variable_name
 
 
 class NamingBuilder(relax.BlockBuilder):  # type: ignore[misc]
-    """A builder for TVM's importers, which leave names out.
+    """A builder that names what is emitted after the module that it belongs to.
 
     Attributes
     ----------

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -123,8 +124,6 @@ def name_of_dtype(dtype: torch.dtype, where: str) -> str:
 
 def _wanted(node: torch.fx.Node) -> Sequence[bool]:
     """Return which results of a node are read."""
-    import operator
-
     value = node.meta.get("val")
     if not isinstance(value, tuple | list):
         return [True]

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from tvm import relax
 
 from ...emitter import dtype_of, shape_of
@@ -109,7 +110,7 @@ def index_put(
     if len(axes) == 1 and dtype_of(indices[axes[0]]) == "bool" and not accumulate:
         return _masked(emit, data, indices[axes[0]], axes[0], values)
     counted = _counted(emit, data, indices)
-    common = _broadcast_shape([shape_of(each) for each in counted])
+    common = list(np.broadcast_shapes(*map(shape_of, counted)))
     shape = shape_of(data)
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     front = emit.transpose(data, axes + rest)
@@ -136,12 +137,6 @@ def _masked(
     condition = emit.reshape(mask, [*[1] * axis, *shape_of(mask), *[1] * behind])
     value = emit.reshape(emit.operand(values), [])
     return emit(relax.op.where(condition, value, data))
-
-
-def _broadcast_shape(shapes: Sequence[Sequence[int]]) -> list[int]:
-    import numpy as np
-
-    return list(np.broadcast_shapes(*map(tuple, shapes)))
 
 
 _REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max",

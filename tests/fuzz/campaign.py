@@ -23,6 +23,7 @@ class Tally:
 
     statuses: Counter[str] = field(default_factory=Counter)
     operators: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
     others: dict[str, list[int]] = field(default_factory=dict)
     findings: dict[str, list[int]] = field(default_factory=dict)
 
@@ -34,6 +35,7 @@ class Tally:
         self.statuses[outcome.status] += 1
         if outcome.status != REFUSED:
             self.operators.update(outcome.operators)
+            self.kinds[outcome.kind] += 1
         if outcome.found:
             self.findings.setdefault(outcome.symptom, []).append(outcome.seed)
         elif outcome.status in (REFUSED, FOREIGN):
@@ -129,9 +131,11 @@ def summary(tally: Tally, known: list[str]) -> str:
         All operators that there are.
     """
     counts = ", ".join(f"{name} {n}" for name, n in tally.operators.most_common())
+    kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(tally.kinds.items()))
     missed = [name for name in known if name not in tally.operators]
     lines = [
         f"{tally.networks} networks of {tally.operators.total()} operators",
+        f"kinds: {kinds}",
         f"operators: {counts}",
         f"operators not met: {', '.join(missed) or 'none'}",
     ]

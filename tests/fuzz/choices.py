@@ -119,6 +119,7 @@ def random_choices(random: np.random.Generator) -> Choices:
         max_num_groups=pick(None, 1, 2, 3, 8),
         max_block_size=pick(1, 3, 6, 10),
         winograd=pick(True, True, False),
+        precision="fp32",
         strategies=pick(
             ("concurrent", "merge"), ("concurrent", "merge"), ("concurrent",), ("merge",)
         ),

@@ -13,6 +13,10 @@ In three steps, of which most results need the first only:
 3. Where there is nothing in double precision, the second part of that counts alone, doubled for
    every operator that passes an error on.
 
+Networks of 16-bit numbers are computed in single precision, and rounded at their ends. The largest
+error must thus not be larger than that of the reference, which rounds after every operator, by more
+than a few roundings of the largest number.
+
 Results in half precision may be off by many times what the result changes when all numbers move as
 far as rounding to bfloat16 moves them. That finds what is wrong, not what is rounded too often.
 """
@@ -23,11 +27,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .network import DIGITS, HALVES, is_float
+
 _LEAST = 1e-25  # what is nearer to each other is equal: some exponentials end at zero before
 _ROUNDINGS = 64.0  # of the largest number: what is nearer is not looked at closely
 _WORSE = 16.0
 HALF_EPSILON = 2.0**-8  # of bfloat16
-_EPSILON = {"float32": 2.0**-24, "float64": 2.0**-53, "float16": 2.0**-11}
+_FEW = 4.0  # roundings, half of a last place each, of a result of 16 bits
 
 
 def difference(
@@ -53,29 +59,32 @@ def difference(
     """
     if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
         return f"{actual.dtype}{list(actual.shape)}, not {expected.dtype}{list(expected.shape)}"
-    if actual.dtype.kind != "f":
+    if not is_float(actual):
         return _unequal(actual, expected)
     error = error_of(actual, expected)
-    epsilon = _EPSILON[coarsest]
+    epsilon, halves = 2.0 ** -DIGITS[coarsest], coarsest in HALVES
     scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
-    near = _ROUNDINGS * epsilon * scale + _LEAST
+    near = (_FEW if halves else _ROUNDINGS) * epsilon * scale + _LEAST
     if error <= near:
         return None
     exact = double()
     own, sums = 0.0, 8.0 * (terms**0.5 + 8.0) * epsilon * scale
+    worse = _WORSE
     if exact is not None and exact.shape == expected.shape:
         error, own = error_of(actual, exact), error_of(expected, exact)
-        near_by = nudged() if error > _WORSE * own + sums else None
+        if halves:
+            worse, sums = 1.0, near
+        near_by = nudged() if not halves and error > worse * own + sums else None
         if near_by is not None and near_by.shape == exact.shape:
             finite = np.isfinite(exact) & np.isfinite(near_by)
             own = max(own, error_of(near_by[finite], exact[finite]))
-    if error <= max(near, _WORSE * own + sums):
+    if error <= max(near, worse * own + sums):
         return None
     place = np.unravel_index(_distance(actual, expected).argmax(), actual.shape)
     where = ", ".join(map(str, place))
     return (
         f"off by {error:.2e} (the reference by {own:.2e}), where the largest number is "
-        f"{scale:.2e}; at [{where}] {actual[place]:.8g}, not {expected[place]:.8g}"
+        f"{scale:.2e}; at [{where}] {float(actual[place]):.8g}, not {float(expected[place]):.8g}"
     )
 
 
@@ -95,7 +104,7 @@ def half_difference(
     """
     if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
         return f"{actual.dtype}{list(actual.shape)}, not {expected.dtype}{list(expected.shape)}"
-    if actual.dtype.kind != "f":
+    if not is_float(actual):
         return _unequal(actual, expected)
     exact, near_by = double(), rounded()
     # Scales of an image that are moved may give it another shape.

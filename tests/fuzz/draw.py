@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from .network import Network, Node, Tensor
+from .network import Network, Node, Tensor, is_float
 
 T = TypeVar("T")
 
@@ -25,6 +25,15 @@ class Evaluator(Protocol):
 
     front: str
     opset: int
+
+    def form(self, node: Node, constants: dict[str, np.ndarray]) -> Node:
+        """A node as the front end's operator set has it.
+
+        Raises
+        ------
+        Refused
+            When it has none.
+        """
 
     def evaluate(
         self, node: Node, types: dict[str, Tensor], values: dict[str, np.ndarray]
@@ -47,6 +56,8 @@ class Draw:
     evaluator : Evaluator
     zeros : bool
         Whether inputs may have axes without elements.
+    floats : str
+        The type of what is asked for in float32.
 
     Attributes
     ----------
@@ -61,9 +72,13 @@ class Draw:
     """
 
     def __init__(
-        self, random: np.random.Generator, evaluator: Evaluator, zeros: bool = False
+        self,
+        random: np.random.Generator,
+        evaluator: Evaluator,
+        zeros: bool = False,
+        floats: str = "float32",
     ) -> None:
-        self.random, self.evaluator, self.zeros = random, evaluator, zeros
+        self.random, self.evaluator, self.zeros, self.floats = random, evaluator, zeros, floats
         self.types: dict[str, Tensor] = {}
         self.values: dict[str, np.ndarray] = {}
         self.inputs: dict[str, Tensor] = {}
@@ -146,7 +161,9 @@ class Draw:
         """
         self.jumps |= exact
         ranks = range(5) if rank is None else (rank,) if isinstance(rank, int) else tuple(rank)
-        dtypes = (dtype,) if isinstance(dtype, str) else tuple(dtype)
+        dtypes = [dtype] if isinstance(dtype, str) else list(dtype)
+        if "float32" in dtypes:
+            dtypes.append(self.floats)
         fitting = [
             name
             for name, tensor in self.types.items()
@@ -169,18 +186,24 @@ class Draw:
 
     def input(self, shape: Sequence[int], dtype: str = "float32") -> str:
         name = f"x{len(self.inputs)}"
-        self.inputs[name] = self.types[name] = Tensor(tuple(map(int, shape)), dtype)
+        self.inputs[name] = self.types[name] = Tensor(tuple(map(int, shape)), self._typed(dtype))
         self.values[name] = random_array(self.random, self.inputs[name])
         self.exact.add(name)
         return name
 
-    def constant(self, values: Any, dtype: str | None = None) -> str:
+    def constant(self, values: Any, dtype: str | None = None, single: bool = False) -> str:
+        """A constant; one of float32 is of that type with ``single`` only."""
         array = np.asarray(values, dtype)
+        if not single:
+            array = array.astype(self._typed(str(array.dtype)))
         name = f"c{len(self.constants)}"
         self.constants[name] = self.values[name] = array
         self.types[name] = Tensor(array.shape, str(array.dtype))
         self.exact.add(name)
         return name
+
+    def _typed(self, dtype: str) -> str:
+        return self.floats if dtype == "float32" else dtype
 
     def weights(self, *shape: int, fan: int | None = None) -> str:
         """Factors of which ``fan`` are added up, so that sums are about as large as operands."""
@@ -251,7 +274,7 @@ class Draw:
             When it cannot be evaluated, or its results are too large in any way.
         """
         names = tuple(f"v{len(self.nodes)}" + (f"_{i}" if i else "") for i in range(outputs))
-        node = Node(op, tuple(inputs), names, attributes)
+        node = self.evaluator.form(Node(op, tuple(inputs), names, attributes), self.constants)
         results = self.evaluator.evaluate(node, self.types, self.values)
         for tensor, array in results:
             if tensor.size > _MOST_ELEMENTS or (tensor.size == 0 and not self.zeros):
@@ -259,20 +282,20 @@ class Draw:
             if array is not None and not _tame(array):
                 raise Refused
         self.nodes.append(node)
-        self.read.update(inputs)
+        self.read.update(node.inputs)
         kept = exact and all(name in self.exact for name in inputs if name)
         for name, (tensor, array) in zip(names, results, strict=True):
             self.types[name] = tensor
             if array is not None:
                 self.values[name] = array
-            if kept or not tensor.dtype.startswith("float"):
+            if kept or "float" not in tensor.dtype:
                 self.exact.add(name)
         return names[0]
 
 
 def _tame(array: np.ndarray) -> bool:
     """Whether numbers are finite and not very large."""
-    if array.dtype.kind != "f":
+    if not is_float(array):
         return True
     return bool(np.all(np.isfinite(array))) and np.abs(array).max(initial=0.0) <= LARGEST
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from .draw import Draw, Evaluator, Refused
-from .network import Network
-from .onnx_front import OPSETS, OnnxEvaluator
+from .network import HALVES, Network
+from .onnx_front import BFLOAT16, OPSETS, OnnxEvaluator
 from .operators import TABLES
 from .relax_front import RelaxEvaluator
 
@@ -15,6 +15,7 @@ _ATTEMPTS = 40
 _RELAX = 0.3  # of all networks
 _USUAL = 0.35  # begin with an image, and have common operators only: these are kept blocked
 _COMMON = 1.5
+_HALVES = 0.25  # of ONNX's networks
 _SINGLE = (0.25, 0.7)  # have one output; TVM computes a tuple of several between ours
 
 
@@ -26,14 +27,17 @@ def random_of(seed: int, purpose: str) -> np.random.Generator:
 def random_network(seed: int) -> Network:
     """The network of a seed: 2 to 25 operators, of a table that the seed chooses."""
     random = random_of(seed, "network")
+    floats = "float32"
     if random.random() < _RELAX:
         evaluator: Evaluator = RelaxEvaluator()
     else:
         evaluator = OnnxEvaluator(int(random.choice(OPSETS)))
+        if random.random() < _HALVES:
+            floats = str(random.choice(HALVES[: 2 if evaluator.opset >= BFLOAT16 else 1]))
     size = int(np.exp(random.uniform(np.log(2), np.log(26))))
     for _ in range(_ATTEMPTS):
         usual = bool(random.random() < _USUAL)
-        draw = _grow(random, evaluator, size, usual)
+        draw = _grow(random, evaluator, size, usual, floats)
         if draw.nodes and any(name in draw.read for name in draw.inputs):
             network = draw.network(_outputs(draw, _SINGLE[usual]))
             if network.nodes:
@@ -41,8 +45,10 @@ def random_network(seed: int) -> Network:
     raise AssertionError(f"no network grows of seed {seed}")
 
 
-def _grow(random: np.random.Generator, evaluator: Evaluator, size: int, usual: bool) -> Draw:
-    draw = Draw(random, evaluator, zeros=bool(random.random() < 0.04))
+def _grow(
+    random: np.random.Generator, evaluator: Evaluator, size: int, usual: bool, floats: str
+) -> Draw:
+    draw = Draw(random, evaluator, bool(random.random() < 0.04), floats)
     if usual:
         draw.input((draw.pick([1, 1, 1, 2]), draw.pick([3, 16, 20]), *random.integers(5, 15, 2)))
     for _ in range(0 if usual else draw.pick([1, 1, 2, 3])):

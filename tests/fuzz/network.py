@@ -7,7 +7,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+
+HALVES = ("float16", "bfloat16")
+"""Floating-point types of 16 bits."""
+
+DIGITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+"""The binary digits of floating-point types, those of the fewest first."""
+
+
+def is_float(array: np.ndarray) -> bool:
+    """Return whether an array holds floating-point numbers; NumPy has no kind for bfloat16."""
+    return array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,13 @@ class Network:
     jumps: bool = False
 
     @property
+    def kind(self) -> str:
+        """The front end, its operator set and the floating-point type of the fewest digits."""
+        types = {tensor.dtype for tensor in self.types.values()}
+        coarsest = next((dtype for dtype in DIGITS if dtype in types), "no numbers")
+        return f"{self.front} {self.opset or ''} {coarsest}"
+
+    @property
     def operators(self) -> list[str]:
         return [f"{self.front}.{node.op}" for node in self.nodes]
 
@@ -100,9 +119,7 @@ class Network:
         part = self.needed([output])
         names = {output, *(name for node in part.nodes for name in node.inputs if name)}
         types = {self.types[name].dtype for name in names}
-        return min(
-            (t for t in types if t.startswith("float")), key=lambda t: int(t[5:]), default="float64"
-        )
+        return next((dtype for dtype in DIGITS if dtype in types), "float64")
 
     @property
     def terms(self) -> int:

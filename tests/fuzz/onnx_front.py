@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,11 +18,12 @@ from onnx.reference import ReferenceEvaluator
 from tvm_ios.frontend.models import load_model
 
 from .draw import Refused
-from .network import Network, Node, Tensor
+from .network import HALVES, Network, Node, Tensor, is_float
+from .older import in_opset
 from .writing import written_otherwise
 
-OPSETS = (13, 17, 18, 20)
-_IR = 9
+OPSETS = tuple(range(7, onnx.defs.onnx_opset_version()))  # the newest one may not be finished
+BFLOAT16 = 13  # the operator set in which most operators take it
 
 
 class OnnxEvaluator:
@@ -30,6 +33,9 @@ class OnnxEvaluator:
 
     def __init__(self, opset: int) -> None:
         self.opset = opset
+
+    def form(self, node: Node, constants: dict[str, np.ndarray]) -> Node:
+        return in_opset(node, self.opset, constants)
 
     def evaluate(
         self, node: Node, types: dict[str, Tensor], values: dict[str, np.ndarray]
@@ -46,12 +52,51 @@ def evaluate(node: Node, opset: int, operands: Sequence[np.ndarray]) -> list[np.
     Refused
         When ONNX Runtime does not take it.
     """
+    if not any(map(_is_half, (*operands, *node.attributes.values()))):
+        return _evaluate(node, opset, operands)
+    # ONNX Runtime's own kernels know few operators in float16, and none in bfloat16.
+    types = _types_of_results(node, opset, operands)
+    attributes = {name: _single(value) for name, value in node.attributes.items()}
+    results = _evaluate(replace(node, attributes=attributes), opset, list(map(_single, operands)))
+    with np.errstate(over="ignore"):  # what is too large is refused where it is drawn
+        return [array.astype(dtype) for array, dtype in zip(results, types, strict=True)]
+
+
+def _is_half(value: Any) -> bool:
+    """Return whether an operand is of 16 bits, or an attribute asks for such a type."""
+    return str(getattr(value, "dtype", value)) in HALVES
+
+
+def _single(value: Any) -> Any:
+    if not _is_half(value):
+        return value
+    return value.astype("float32") if isinstance(value, np.ndarray) else "float32"
+
+
+def _types_of_results(node: Node, opset: int, operands: Sequence[np.ndarray]) -> list[np.dtype]:
+    """Return the types that ONNX's definition of an operator gives its results."""
+    model = _bare_model(node, opset, operands)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    except Exception as error:  # onnx raises types of its own
+        raise Refused(f"{node}: {error}") from error
+    types = [value.type.tensor_type.elem_type for value in inferred.graph.output]
+    return list(map(helper.tensor_dtype_to_np_dtype, types))
+
+
+def _bare_model(node: Node, opset: int, operands: Sequence[np.ndarray]) -> onnx.ModelProto:
     names = [name for name in node.inputs if name]
     given = dict(zip(names, operands, strict=True))
     inputs = [_info(name, Tensor(a.shape, str(a.dtype))) for name, a in given.items()]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs]
+    return _model(_protos(node), inputs, outputs, [], opset)
+
+
+def _evaluate(node: Node, opset: int, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    names = [name for name in node.inputs if name]
+    given = dict(zip(names, operands, strict=True))
     try:
-        return run_model(_model(_protos(node), inputs, outputs, [], opset), given)
+        return run_model(_bare_model(node, opset, operands), given)
     except Exception as error:  # ONNX Runtime raises types of its own
         raise Refused(f"{node}: {error}") from error
 
@@ -92,22 +137,24 @@ def double_reference(
     single = reference(network, inputs)
     values = {name: _doubled(array) for name, array in {**network.constants, **inputs}.items()}
     for node in network.nodes:
-        if not any(single[name].dtype.kind == "f" for name in node.outputs):
+        if not any(is_float(single[name]) for name in node.outputs):
             results = [single[name] for name in node.outputs]
-        elif node.op in _SINGLE:
-            results = [_doubled(single[name]) for name in node.outputs]
+        elif node.op == "Cast":
+            results = [_doubled(values[node.inputs[0]]).astype("float64")]
         else:
             operands = values
             if node.op in _NORMALISING:  # a mean rounds, though all of what it is of may be equal
                 operands = {**values, node.inputs[0]: nudge(values[node.inputs[0]])}
             made = _evaluate_doubled(node, network.opset, operands)
             named = zip(node.outputs, made, strict=True)
-            results = [np.where(a == single[name], a, nudge(a)) for name, a in named]
+            results = [np.where(a == _doubled(single[name]), a, nudge(a)) for name, a in named]
         values.update(zip(node.outputs, results, strict=True))
     return values
 
 
-_SINGLE = ("Resize", "DequantizeLinear", "DynamicQuantizeLinear", "Cast", "ConstantOfShape")
+_SINGLE = (
+    "Resize", "Upsample", "DequantizeLinear", "DynamicQuantizeLinear", "ConstantOfShape",
+)  # fmt: skip
 """Of which some operands, or results, are in single precision always; others hardly round."""
 
 
@@ -118,13 +165,15 @@ _NORMALISING = (
 
 
 def _doubled(array: np.ndarray) -> np.ndarray:
-    return array.astype("float64") if array.dtype == "float32" else array
+    return array.astype("float64") if is_float(array) else array
 
 
 def _evaluate_doubled(node: Node, opset: int, values: dict[str, np.ndarray]) -> list[np.ndarray]:
     """By ONNX Runtime, or where it knows the operator in single precision only, by ONNX's own
     reference; in single precision where neither has another."""
     given = {name: values[name] for name in node.inputs if name}
+    if node.op in _SINGLE:
+        return _evaluate_singly(node, opset, list(given.values()))
     try:
         return evaluate(node, opset, [values[name] for name in node.inputs if name])
     except Refused:
@@ -134,9 +183,12 @@ def _evaluate_doubled(node: Node, opset: int, values: dict[str, np.ndarray]) -> 
     try:
         return ReferenceEvaluator(model).run(None, given)
     except Exception:  # it does not know every operator
-        operands = [values[name] for name in node.inputs if name]
-        operands = [a.astype("float32") if a.dtype == "float64" else a for a in operands]
-        return [_doubled(array) for array in evaluate(node, opset, operands)]
+        return _evaluate_singly(node, opset, [values[name] for name in node.inputs if name])
+
+
+def _evaluate_singly(node: Node, opset: int, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    operands = [a.astype("float32") if a.dtype == "float64" else a for a in operands]
+    return [_doubled(array) for array in evaluate(node, opset, operands)]
 
 
 def to_model(network: Network) -> onnx.ModelProto:
@@ -188,7 +240,8 @@ def _model(
 ) -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "random", inputs, outputs, constants)
     opsets = [helper.make_opsetid("", opset)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=_IR)
+    version = helper.find_min_ir_version_for(opsets)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=version)
 
 
 def _info(name: str, tensor: Tensor) -> onnx.ValueInfoProto:

@@ -56,6 +56,8 @@ class Outcome:
         Of the network; none where the process did not answer.
     choices : str
         How it was compiled.
+    kind : str
+        The network's, see :attr:`~fuzz.network.Network.kind`.
     """
 
     seed: int
@@ -63,6 +65,7 @@ class Outcome:
     detail: str = ""
     operators: tuple[str, ...] = ()
     choices: str = ""
+    kind: str = ""
 
     @property
     def found(self) -> bool:

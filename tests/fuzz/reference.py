@@ -12,7 +12,7 @@ import numpy as np
 
 from . import onnx_front, relax_front
 from .compare import HALF_EPSILON, difference, half_difference
-from .network import Network
+from .network import Network, is_float
 
 FRONTS = {"onnx": onnx_front, "relax": relax_front}
 
@@ -133,7 +133,7 @@ class Reference:
                 actual = np.where(np.isfinite(actual), actual, expected)
             if self._lenient is Lenience.REPLACED and actual.shape == expected.shape:
                 actual = np.where(np.isnan(expected), expected, actual)
-            coarsest = self.network.coarsest(name) if expected.dtype.kind == "f" else ""
+            coarsest = self.network.coarsest(name) if is_float(expected) else ""
             terms = self.network.terms
             double = self._looked_up("_double", name)
             if self._half:
@@ -159,7 +159,7 @@ def agree(
     for name, one, other in zip(network.outputs, results, others, strict=True):
         if output not in (None, name):
             continue
-        coarsest = network.coarsest(name) if other.dtype.kind == "f" else ""
+        coarsest = network.coarsest(name) if is_float(other) else ""
         if difference(one, other, coarsest, network.terms, lambda: None, lambda: None):
             return False
     return True
@@ -167,7 +167,7 @@ def agree(
 
 def _neighbour(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """The next numbers above or below those of an array of floating-point numbers."""
-    if array.dtype.kind != "f":
+    if not is_float(array):
         return array
     towards = random.choice([-np.inf, np.inf], array.shape)
     return np.asarray(np.nextafter(array, towards.astype(array.dtype)))  # also without axes
@@ -175,7 +175,7 @@ def _neighbour(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 def _rounded_to_half(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Return numbers as far away as rounding to bfloat16 may move them, up or down."""
-    if array.dtype.kind != "f":
+    if not is_float(array):
         return array
     moved = array * (1 + random.uniform(-HALF_EPSILON, HALF_EPSILON, array.shape))
     return np.asarray(moved.astype(array.dtype))

@@ -26,6 +26,9 @@ class RelaxEvaluator:
 
     front, opset = "relax", 0
 
+    def form(self, node: Node, _constants: dict[str, np.ndarray]) -> Node:
+        return node
+
     def evaluate(
         self, node: Node, types: dict[str, Tensor], values: dict[str, np.ndarray]
     ) -> list[tuple[Tensor, np.ndarray | None]]:
@@ -78,7 +81,7 @@ def double_reference(
 
 
 def _doubled(dtype: str) -> str:
-    return "float64" if dtype == "float32" else dtype
+    return "float64" if "float" in dtype else dtype
 
 
 def _evaluate(

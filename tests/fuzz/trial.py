@@ -56,7 +56,7 @@ class Trial:
         with tempfile.TemporaryDirectory() as folder, self._debugged():
             status, detail = self._run(Path(folder))
         operators = tuple(self.network.operators)
-        return Outcome(self.seed, status, detail, operators, str(self.choices))
+        return Outcome(self.seed, status, detail, operators, str(self.choices), self.network.kind)
 
     @contextmanager
     def _debugged(self) -> Iterator[None]:

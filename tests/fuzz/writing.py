@@ -9,7 +9,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from .network import Node
+from .older import in_opset
+
 _DOMAIN = "tests"
+_OPTIONAL_INPUTS = 4  # the version of the format before which initialisers are inputs, too
+_FUNCTIONS = 8  # that which has functions
 
 
 def written_otherwise(model: onnx.ModelProto, random: np.random.Generator) -> onnx.ModelProto:
@@ -25,6 +30,8 @@ def written_otherwise(model: onnx.ModelProto, random: np.random.Generator) -> on
         del result.graph.node[first:]
         wrap(result, nodes[first:], outputs, random)
     _constants_as_nodes(result.graph, random)
+    if result.ir_version < _OPTIONAL_INPUTS:
+        result.graph.input.extend(map(_info, result.graph.initializer))
     onnx.checker.check_model(result)
     return result
 
@@ -39,6 +46,10 @@ def _constants_as_nodes(graph: onnx.GraphProto, random: np.random.Generator) -> 
     del graph.initializer[:], graph.node[:]
     graph.initializer.extend(kept)
     graph.node.extend(nodes)
+
+
+def _info(tensor: onnx.TensorProto) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
 
 
 def _branch(
@@ -61,25 +72,34 @@ def _loop(
     outputs: Sequence[onnx.ValueInfoProto],
     _: np.random.Generator,
 ) -> None:
-    """Put nodes into a loop of one step, whose results are stacked."""
+    """Put nodes into a loop of one step, whose results are stacked.
+
+    It has a state, without which there were no loops before operator set 11.
+    """
     inner, shown = _renamed(nodes, outputs, "step")
     inner.append(helper.make_node("Identity", ["going"], ["goes"]))
+    inner.append(helper.make_node("Identity", ["kept"], ["keeps"]))
     inputs = [
         helper.make_tensor_value_info("number", TensorProto.INT64, []),
         helper.make_tensor_value_info("going", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("kept", TensorProto.INT64, [1]),
     ]
     goes = helper.make_tensor_value_info("goes", TensorProto.BOOL, [])
-    body = helper.make_graph(inner, "body", inputs, [goes, *shown])
+    keeps = helper.make_tensor_value_info("keeps", TensorProto.INT64, [1])
+    body = helper.make_graph(inner, "body", inputs, [goes, keeps, *shown])
     one = helper.make_tensor("", TensorProto.INT64, [], [1])
     first = helper.make_tensor("", TensorProto.INT64, [1], [0])
     stacked = [f"{value.name}_stacked" for value in outputs]
     model.graph.node.extend([
         helper.make_node("Constant", [], ["steps"], value=one),
         helper.make_node("Constant", [], ["front"], value=first),
-        helper.make_node("Loop", ["steps", ""], stacked, body=body),
+        helper.make_node("Loop", ["steps", "", "front"], ["last", *stacked], body=body),
     ])  # fmt: skip
     for name, value in zip(stacked, outputs, strict=True):
-        model.graph.node.append(helper.make_node("Squeeze", [name, "front"], [value.name]))
+        node = Node("Squeeze", (name, "front"), (value.name,))
+        node = in_opset(node, model.opset_import[0].version, {"front": np.array([0])})
+        made = helper.make_node(node.op, node.inputs, node.outputs, **node.attributes)
+        model.graph.node.append(made)
 
 
 def _function(
@@ -98,6 +118,7 @@ def _function(
         helper.make_function(_DOMAIN, "Part", free, results, list(nodes), opsets)
     )
     model.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
+    model.ir_version = max(model.ir_version, _FUNCTIONS)
     model.graph.node.append(helper.make_node("Part", free, results, domain=_DOMAIN))
 
 

@@ -16,8 +16,16 @@ from fuzz.choices import random_choices
 from fuzz.compare import difference, half_difference
 from fuzz.draw import Draw, Refused
 from fuzz.generate import random_network, random_of
-from fuzz.network import Network, Node, Tensor
-from fuzz.onnx_front import OnnxEvaluator, double_reference, run_model, to_model
+from fuzz.network import HALVES, Network, Node, Tensor
+from fuzz.older import in_opset
+from fuzz.onnx_front import (
+    OPSETS,
+    OnnxEvaluator,
+    double_reference,
+    evaluate,
+    run_model,
+    to_model,
+)
 from fuzz.operators import TABLES
 from fuzz.outcome import AGREES, CRASHES, HANGS, Reduction
 from fuzz.processes import Process
@@ -44,11 +52,11 @@ def test_results_are_those_of_the_reference(process: Process) -> None:
 
 
 def test_a_model_is_written_in_several_ways() -> None:
-    """ONNX Runtime computes the same of each."""
+    """ONNX Runtime computes the same of each, as far as it knows the types."""
     found = Counter()
     for seed in range(60):
         network = random_network(seed)
-        if network.front != "onnx":
+        if network.front != "onnx" or any(t.dtype in HALVES for t in network.types.values()):
             continue
         model = to_model(network)
         written = written_otherwise(model, random_of(seed, "writing"))
@@ -203,3 +211,57 @@ def test_double_precision_and_its_neighbours() -> None:
     assert (moved["ones"] == 1).all()
     np.testing.assert_allclose(moved["less"], np.tanh(1) + 1e-7, rtol=0, atol=1e-12)
     np.testing.assert_allclose(moved["twice"], 2 * moved["less"] + 1e-7, rtol=0, atol=1e-12)
+
+
+def test_older_operator_sets_have_attributes_for_operands() -> None:
+    constants = {"axes": np.array([0, 2]), "high": np.array(3, "float32"), "steps": np.array([2])}
+    squeeze = Node("Squeeze", ("x", "axes"), ("y",))
+    clip = Node("Clip", ("x", "", "high"), ("y",))
+    resize = Node("Resize", ("x", "", "scales"), ("y",), {"mode": "nearest"})
+    assert in_opset(squeeze, 13, constants) == squeeze
+    assert in_opset(squeeze, 12, constants) == Node("Squeeze", ("x",), ("y",), {"axes": [0, 2]})
+    assert in_opset(clip, 10, constants) == Node("Clip", ("x",), ("y",), {"max": 3.0})
+    named = in_opset(resize, 9, constants)
+    assert (named.op, named.inputs) == ("Upsample", ("x", "scales"))
+    assert in_opset(resize, 10, constants).inputs == ("x", "scales")
+    for node, opset in (
+        (Node("Slice", ("x", "axes", "axes", "axes", "steps"), ("y",)), 9),
+        (Node("Squeeze", ("x", "computed"), ("y",)), 12),
+        (Node("Gelu", ("x",), ("y",)), 19),
+    ):
+        with pytest.raises(Refused):
+            in_opset(node, opset, constants)
+
+
+@pytest.mark.slow
+def test_networks_of_all_operator_sets_and_types() -> None:
+    kinds = Counter(random_network(seed).kind for seed in range(400))
+    onnx = {tuple(kind.split()[1:]) for kind in kinds if kind.startswith("onnx")}
+    assert {int(opset) for opset, _ in onnx} == set(OPSETS)
+    assert {dtype for _, dtype in onnx} >= {"float16", "bfloat16", "float32"}
+    assert all(int(opset) >= 13 for opset, dtype in onnx if dtype == "bfloat16")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_operators_of_16_bits_are_rounded_from_single_precision(dtype: str) -> None:
+    x, y = (np.random.default_rng(seed).standard_normal(50).astype(dtype) for seed in (0, 1))
+    (total,) = evaluate(Node("Add", ("x", "y"), ("z",)), 13, [x, y])
+    np.testing.assert_array_equal(total, (x.astype("float32") + y.astype("float32")).astype(dtype))
+    (cast,) = evaluate(Node("Cast", ("x",), ("z",), {"to": dtype}), 13, [x.astype("float64")])
+    assert (cast.dtype, cast.tolist()) == (x.dtype, x.tolist())
+    if dtype == "bfloat16":
+        with pytest.raises(Refused, match="unsupported type"):
+            evaluate(Node("Relu", ("x",), ("z",)), 12, [x])
+
+
+def test_a_result_of_16_bits_is_as_near_as_the_reference() -> None:
+    exact = np.linspace(1, 2, 64)
+    rounded = exact.astype("float16")
+
+    def wrong(actual: np.ndarray, expected: np.ndarray) -> str | None:
+        return difference(actual, expected, "float16", 1000, lambda: exact, lambda: None)
+
+    assert wrong(rounded, rounded) is None
+    off = (exact + 0.01).astype("float16")
+    assert wrong(off, rounded) is not None
+    assert wrong(rounded, off) is None  # ours is nearer

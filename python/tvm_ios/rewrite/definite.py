@@ -98,6 +98,8 @@ def _cast(emit: Emit, call: relax.Call) -> relax.Expr:
     name = str(wanted)
     if _kind(data) != "f" or not name.startswith(("int", "uint")):
         return call
+    if data.ty.dtype == "bfloat16":  # of which TVM cannot tell whether it is finite
+        data = emit(relax.op.astype(data, "float32"))
     finite = emit(relax.op.isfinite(data))
     data = emit(relax.op.where(finite, data, _number(0, data)))
     bits = int(tvm.DataType(name).bits)

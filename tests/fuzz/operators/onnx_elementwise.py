@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..draw import Draw, Refused
+from ..network import HALVES
 from .table import ONNX
 
 INTEGERS = ("int32", "int64")
@@ -177,7 +178,7 @@ def divide(d: Draw) -> None:
     x = d.operand(dtype=("float32", "float32", "float32", *INTEGERS))
     other = d.partner(x)
     if not np.all(np.abs(d.values[other]) > 0.1):
-        if d.dtype(x) != "float32":
+        if d.dtype(x) in INTEGERS:
             raise Refused
         other = d.add("Add", [d.add("Abs", [other], exact=True), d.constant(np.float32(0.2))])
     d.add("Div", [x, other])
@@ -256,8 +257,9 @@ def where(d: Draw) -> None:
 
 @ONNX.operator("Cast", 0.8)
 def cast(d: Draw) -> None:
-    to = d.pick(["float32", "float32", "float64", "int32", "int64", "bool", "int8", "uint8"])
-    if to.startswith("float"):
+    floats = [d.floats, "float32", "float64", *(HALVES if d.opset >= 13 else HALVES[:1])]
+    to = d.pick([*floats, "int32", "int64", "bool", "int8", "uint8"])
+    if to in floats:
         found = d.operand(dtype=("bool", "int32", "int64", "float64", "int8", "uint8", "float32"))
     else:
         positive = None if to != "uint8" else d.within(0, 200)

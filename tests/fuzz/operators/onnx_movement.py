@@ -119,14 +119,14 @@ def cut(d: Draw) -> None:
         length = d.dims(x)[axis]
         low, high = sorted((d.integer(0, length), d.integer(0, length)))
         high = high if high > low else length
-        step = d.pick([1, 1, 2, 3, -1, -2])
+        step = d.pick([1, 1, 2, 3, -1, -2]) if d.opset >= 10 else 1
         begin, end = (low, high) if step > 0 else (high - 1, low - 1 if low else -length - 1)
         if step > 0 and d.chance(0.3):
             begin, end = begin - length, d.pick([end, 2**31 - 1])
         begins.append(begin)
         ends.append(end)
         steps.append(step)
-    operands = [begins, ends, axes, steps]
+    operands = [begins, ends, axes, steps][: 4 if d.opset >= 10 else 3]
     d.add("Slice", [x, *(d.constant(o, "int64") for o in operands)], exact=True)
 
 
@@ -261,6 +261,9 @@ def eye(d: Draw) -> None:
     d.add("EyeLike", [d.operand(2)], exact=True, k=d.integer(-1, 1))
 
 
+_RULES = 11  # the operator set in which images are resized by one of several rules
+
+
 @ONNX.operator("Resize", 0.8)
 def resize(d: Draw) -> None:
     x = d.operand(4)
@@ -271,13 +274,17 @@ def resize(d: Draw) -> None:
     if math.prod(sizes) > 20_000:
         raise Refused
     rule = d.pick(["asymmetric", "half_pixel", "align_corners"])
-    attributes = {"mode": mode, "coordinate_transformation_mode": rule}
-    if mode == "nearest":
+    attributes = {"mode": mode}
+    if d.opset >= _RULES:
+        attributes["coordinate_transformation_mode"] = rule
+    if mode == "nearest" and d.opset >= _RULES:
         attributes.update(coordinate_transformation_mode="asymmetric", nearest_mode="floor")
-    if d.chance(0.5):
-        operands = [x, "", d.constant([1.0, 1.0, *map(float, by)], "float32")]
+    nothing = "" if d.opset >= 13 else d.constant([], "float32", single=True)
+    if d.chance(0.5) or d.opset < _RULES:
+        scales = d.constant([1.0, 1.0, *map(float, by)], "float32", single=True)
+        operands = [x, "" if d.opset < _RULES else nothing, scales]
     else:
-        operands = [x, "", "", d.constant(sizes, "int64")]
+        operands = [x, nothing, nothing, d.constant(sizes, "int64")]
     d.add("Resize", operands, exact=mode == "nearest", **attributes)
 
 

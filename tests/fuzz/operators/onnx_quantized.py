@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..draw import Draw
+from ..draw import Draw, Refused
 from .onnx_windows import window
 from .table import ONNX
 
+_HALVES = 19  # the operator set in which scales may be of 16 bits
 _PER_CHANNEL = 13  # the operator set in which scales may differ by channel
 
 
 def _scale(d: Draw) -> str:
-    return d.constant(np.float32(2.0 ** d.integer(-5, 0)))  # a power of two: division is exact
+    scale = np.float32(2.0 ** d.integer(-5, 0))  # a power of two: division is exact
+    return d.constant(scale, single=d.opset < _HALVES)
 
 
 @ONNX.operator("QuantizeLinear", 0.4)
@@ -64,6 +66,8 @@ def layers(d: Draw) -> None:
     All numbers are multiples of powers of two, and biases a quarter of such a multiple. Sums are
     thus exact, and a quarter of their resolution away from where two values are as near.
     """
+    if d.floats != "float32":
+        raise Refused  # sums of 16 bits are not exact
     scale = 2.0 ** -d.integer(1, 5)
     x = _rounded(d, d.operand(d.pick([4, 4, 4, 2]), exact=True), scale)
     for _ in range(d.integer(1, 3)):

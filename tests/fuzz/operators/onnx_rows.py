@@ -19,7 +19,7 @@ def product(d: Draw) -> None:
         found = [
             n
             for n, t in d.types.items()
-            if t.dtype == "float32"
+            if t.dtype == d.dtype(x)
             and len(t.shape) >= 2
             and t.shape[-2] == depth
             and (len(t.shape) == 2 or t.shape[:-2] == tuple(batch[:-1]))
@@ -159,10 +159,7 @@ def _reduction(name: str, exact: bool) -> None:
             raise Refused  # ONNX defines no mean of nothing
         attributes, operands = {"keepdims": d.integer(0, 1)}, [x]
         if axes and d.chance(0.8):
-            if name == "ReduceSum" or d.opset >= 18:
-                operands.append(d.constant(axes, "int64"))
-            else:
-                attributes["axes"] = axes
+            operands.append(d.constant(axes, "int64"))
         d.add(name, operands, exact=exact, **attributes)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by it)
 import numpy as np
 import pytest
 from tvm import relax
@@ -57,8 +58,9 @@ def test_shifts(dtype: str) -> None:
     np.testing.assert_array_equal(right, [2, -3, 0, -1, -1, 0])
 
 
-def test_casts() -> None:
-    x = np.array([np.nan, np.inf, -np.inf, -1.5, 300.7, -129.2], "float32")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+def test_casts(dtype: str) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, -1.5, 300.7, -129.2]).astype(dtype)
     byte, word, long = _run(lambda a: [op.astype(a, t) for t in ("int8", "uint16", "int64")], x)
     np.testing.assert_array_equal(byte, [0, 0, 0, -1, 44, 127])
     np.testing.assert_array_equal(word, [0, 0, 0, 65535, 300, 65407])

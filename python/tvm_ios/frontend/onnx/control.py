@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches that constants choose, and loops of a known number of steps, which are unrolled."""
+"""Branches that constants choose, and loops of a known number of steps, which are unrolled.
+
+An operator on each element of a sequence is such a loop.
+"""
 
 from __future__ import annotations
 
@@ -103,9 +106,34 @@ def scan(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body:
     return (*states, *stacked)
 
 
+def sequence_map(
+    emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body: Body
+) -> Value:
+    """Convert the body once for each element of the sequences; tensors are the same for each."""
+    sequences = [value for value in inputs if isinstance(value, tuple)]
+    lengths = {len(sequence) for sequence in sequences}
+    if len(lengths) != 1 or not isinstance(inputs[0], tuple):
+        raise emit.error(
+            f"has sequences of the lengths {sorted(lengths)}; it needs one, or some of one length."
+        )
+    graph = _graph(node, "body")
+    _check_size(emit, graph, len(inputs[0]))
+    step = body(graph)
+    results = [
+        step([value[place] if isinstance(value, tuple) else value for value in inputs])
+        for place in range(len(inputs[0]))
+    ]
+    return tuple(tuple(result[i] for result in results) for i in range(len(graph.output)))
+
+
 Control = Callable[[NodeEmitter, "onnx.NodeProto", Sequence[Value], "Body"], Value]
 
-CONTROL: dict[str, Control] = {"If": branch, "Loop": loop, "Scan": scan}
+CONTROL: dict[str, Control] = {
+    "If": branch,
+    "Loop": loop,
+    "Scan": scan,
+    "SequenceMap": sequence_map,
+}
 """The operators that have graphs, by name."""
 
 

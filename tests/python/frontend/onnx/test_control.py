@@ -43,6 +43,20 @@ SCANNED = """g (float[2] s, float[4,3,2] x) => (float[2] last, float[2,2,3] all)
       kept = Mul (n, n)
     }> (s, x)
 }"""
+MAPPED = """g (float[2,3] x, float[2,3] z) => (float[4,6] y)
+{
+  pair = SequenceConstruct (x, z)
+  turned = SequenceConstruct (z, x)
+  sums, twice = SequenceMap (pair, turned, x) <body = b (float[2,3] a, float[2,3] e, float[2,3] f)
+    => (float[2,3] c, float[2,3] d) {
+      g = Sub (a, e)
+      c = Mul (g, f)
+      d = Add (a, a)
+    }>
+  all = ConcatFromSequence <axis = 1> (sums)
+  more = ConcatFromSequence <axis = 1> (twice)
+  y = Concat <axis = 0> (all, more)
+}"""
 CHOSEN = """g (float[2,3] x) => (float[2,3] y)
 <int64 two = {2}> {
   shape = Shape <start = 0, end = 1> (x)
@@ -58,7 +72,11 @@ def _save(text: str, path: Path) -> onnx.ModelProto:
     return model
 
 
-@pytest.mark.parametrize("text", [COUNTED, UNTIL, SCANNED], ids=["counted", "until", "scanned"])
+@pytest.mark.parametrize(
+    "text",
+    [COUNTED, UNTIL, SCANNED, MAPPED],
+    ids=["counted", "until", "scanned", "mapped"],
+)
 def test_a_loop_is_unrolled(text: str, tmp_path: Path) -> None:
     model = _save(text, tmp_path / "m.onnx")
     random = np.random.default_rng(0)
@@ -80,6 +98,13 @@ def test_a_branch_that_is_not_taken_may_be_anything(tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3)).astype("float32")
     result = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)(x)
     np.testing.assert_array_equal(result, -x)
+
+
+def test_sequences_of_other_lengths_are_refused(tmp_path: Path) -> None:
+    text = MAPPED.replace("turned = SequenceConstruct (z, x)", "turned = SequenceConstruct (z)")
+    _save(text, tmp_path / "m.onnx")
+    with pytest.raises(ModelError, match=r"^SequenceMap has sequences of the lengths \[1, 2\]"):
+        tvm_ios.compile(tmp_path / "m.onnx", search=False)
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,22 @@ from . import (  # noqa: F401 - each registers its operators
     attention,
     convolution,
     create,
+    distance,
     elementwise,
     image,
     index,
     matmul,
     normalization,
+    order,
     parts,
     pooling,
     quantization,
     recurrent,
     reduce,
+    scan,
     shapes,
+    signs,
+    special,
 )
 from .table import OPERATORS, apply, find
 

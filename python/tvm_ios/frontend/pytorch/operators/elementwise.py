@@ -10,7 +10,7 @@ from typing import Any
 from tvm import relax
 
 from ...emitter import dtype_of
-from ...onnx.numbers import is_float, is_integer, is_signed
+from ...onnx.numbers import is_float, is_integer
 from ...onnx.operators.elementwise import mod
 from ..node_emitter import AtenEmitter
 from .table import Converter, operator
@@ -384,12 +384,3 @@ def clamp(emit: AtenEmitter, data: relax.Expr, low: Any = None, high: Any = None
 @operator("_to_copy.default", "prims.convert_element_type.default")
 def to_copy(emit: AtenEmitter, data: relax.Expr, *_: Any) -> relax.Expr:
     return emit.operand(data)
-
-
-@operator("signbit.default")
-def signbit(emit: AtenEmitter, data: relax.Expr) -> relax.Expr:
-    if is_float(dtype_of(data)):
-        raise emit.error("reads the sign of zeros, which is not supported.")
-    if not is_signed(dtype_of(data)):
-        return emit.filled(emit.shape, False, "bool")
-    return emit(relax.op.less(data, emit.scalar(0, data)))

@@ -176,6 +176,11 @@ def vector_norm(
     x = emit.operand(data)
     if not is_float(dtype_of(x)):
         raise emit.error("is the norm of integers, which is not supported.")
+    return norm(emit, x, order, axes, keep)
+
+
+def norm(emit: AtenEmitter, x: relax.Expr, order: float, axes: Axes, keep: bool) -> relax.Expr:
+    """Return a norm of vectors along axes; of order 0, how many elements are not 0."""
     size = emit(relax.op.abs(x))
     if math.isinf(order):
         return _reduced(emit, relax.op.max if order > 0 else relax.op.min, size, axes, keep)

@@ -115,6 +115,13 @@ FUNCTIONS = {
     "mixed types": lambda x: (x > 0) + _integers(x) * 0.5 + x.to(torch.float64),
     "near 0": lambda x: torch.log1p(1e-4 * x) * 1e4 + torch.expm1(1e-4 * x) * 1e4,
     "asinh": lambda x: torch.asinh(100 * x),
+    "addbmm": lambda x: torch.addbmm(x[0, 0, 0, :8], x[0], x[1].mT, beta=0.5, alpha=2),
+    "bilinear": lambda x: F.bilinear(x[..., :3], x[..., 3:], x[:, 0, :3, :7], x[0, 0, 0, :2]),
+    "angle": lambda x: x.angle(),
+    "unfold of a number": lambda x: x.sum().unfold(0, 1, 1),
+    "statistics of groups": lambda x: torch.cat(
+        [part.flatten() for part in torch.native_group_norm(x, None, None, 2, 4, 80, 2, 1e-5)]
+    ),
     "instance_norm": lambda x: F.instance_norm(x),
     "a condition": lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
     "no elements": lambda x: torch.cat([x[:0].cumsum(1), x, x[:0].softmax(2)]),
@@ -164,7 +171,7 @@ def test_half_precision(dtype: torch.dtype) -> None:
         (lambda x: F.adaptive_max_pool2d(x, 3, return_indices=True)[1], "windows of several sizes"),
         (lambda x: x[x > 0], "size the data decide"),
         (lambda x: PROJECTED(x[0])[0], "lstm.* projects its state"),
-        (lambda x: torch.fft.rfft(x).abs() + torch.cdist(x, x).sum(), "_cdist_forward.*_fft_r2c"),
+        (lambda x: torch.igamma(x, x) + torch.linalg.svdvals(x).sum(), "_linalg_svd.*igamma"),
     ],
 )
 def test_refused(function: Callable, reason: str) -> None:

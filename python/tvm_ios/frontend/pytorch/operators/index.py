@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathering, scattering and sorting of elements."""
+"""Gathering and sorting of elements."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 from tvm import relax
 
 from ...emitter import dtype_of, shape_of
@@ -15,11 +13,6 @@ from ...onnx.operators.index import counted_from_the_begin, gather
 from ...onnx.operators.table import Value
 from ..node_emitter import AtenEmitter
 from .table import operator
-
-
-@operator("embedding.default")
-def embedding(emit: AtenEmitter, weight: relax.Expr, indices: relax.Expr, *_: Any) -> relax.Expr:
-    return emit(relax.op.take(weight, indices, 0))
 
 
 @operator("index_select.default")
@@ -67,16 +60,16 @@ def index(emit: AtenEmitter, data: relax.Expr, indices: Sequence[relax.Expr | No
     place of those that they index, or come first if these are not neighbours.
     """
     axes = [axis for axis, each in enumerate(indices) if each is not None]
-    counted = _counted(emit, data, indices)
+    places = counted(emit, data, indices)
     if len(axes) == 1:
-        return emit(relax.op.take(data, counted[0], axes[0]))
+        return emit(relax.op.take(data, places[0], axes[0]))
     rest = [axis for axis in range(len(shape_of(data))) if axis not in axes]
     front = emit.transpose(data, axes + rest)
-    result = emit(relax.op.index_tensor(front, counted))
-    return emit.transpose(result, _order(axes, len(shape_of(result)) - len(rest), len(rest)))
+    result = emit(relax.op.index_tensor(front, places))
+    return emit.transpose(result, order_of_axes(axes, len(shape_of(result)) - len(rest), len(rest)))
 
 
-def _counted(
+def counted(
     emit: AtenEmitter, data: relax.Expr, indices: Sequence[relax.Expr | None]
 ) -> list[relax.Expr]:
     """Return the indices that there are, from the begin."""
@@ -91,131 +84,10 @@ def _counted(
     return counted
 
 
-def _order(axes: Sequence[int], added: int, rest: int) -> list[int]:
+def order_of_axes(axes: Sequence[int], added: int, rest: int) -> list[int]:
     """Return where the axes of a result are from, whose first ones are those of the indices."""
     first = axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0
     return [*range(added, added + first), *range(added), *range(added + first, added + rest)]
-
-
-@operator("index_put.default", "_unsafe_index_put.default")
-def index_put(
-    emit: AtenEmitter,
-    data: relax.Expr,
-    indices: Sequence[relax.Expr | None],
-    values: relax.Expr,
-    accumulate: bool,
-) -> relax.Expr:
-    """Return the data with other values at ``x[:, i, j]``, or with these added."""
-    axes = [axis for axis, each in enumerate(indices) if each is not None]
-    if len(axes) == 1 and dtype_of(indices[axes[0]]) == "bool" and not accumulate:
-        return _masked(emit, data, indices[axes[0]], axes[0], values)
-    counted = _counted(emit, data, indices)
-    common = list(np.broadcast_shapes(*map(shape_of, counted)))
-    shape = shape_of(data)
-    rest = [axis for axis in range(len(shape)) if axis not in axes]
-    front = emit.transpose(data, axes + rest)
-    places = [emit.reshape(emit.cast(emit.broadcast(each, common), "int64"), [*common, 1])
-              for each in counted]  # fmt: skip
-    places = [emit(relax.op.concat(places, len(common)))] if len(places) > 1 else places
-    order = _order(axes, len(common), len(rest))
-    selected = [*common, *(shape[axis] for axis in rest)]
-    moved = emit.broadcast(emit.operand(values), [selected[axis] for axis in order])
-    updates = emit.transpose(moved, [order.index(axis) for axis in range(len(order))])
-    kind = "add" if accumulate else "update"
-    result = emit(relax.op.scatter_nd(front, places[0], updates, kind))
-    back = axes + rest
-    return emit.transpose(result, [back.index(axis) for axis in range(len(back))])
-
-
-def _masked(
-    emit: AtenEmitter, data: relax.Expr, mask: relax.Expr, axis: int, values: relax.Expr
-) -> relax.Expr:
-    if math.prod(shape_of(values)) != 1:
-        raise emit.error("writes values where a mask is true, which is not supported; export a "
-                         "model that writes one.")  # fmt: skip
-    behind = len(shape_of(data)) - axis - len(shape_of(mask))
-    condition = emit.reshape(mask, [*[1] * axis, *shape_of(mask), *[1] * behind])
-    value = emit.reshape(emit.operand(values), [])
-    return emit(relax.op.where(condition, value, data))
-
-
-_REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max",
-               "amin": "min"}  # fmt: skip
-
-
-def _scattered(
-    emit: AtenEmitter,
-    data: relax.Expr,
-    axis: int,
-    indices: relax.Expr,
-    source: relax.Expr,
-    kind: str,
-) -> relax.Expr:
-    """Write elements of the source, of which there may be more than indices."""
-    shape = shape_of(data)
-    data, indices, source = (emit.reshape(x, shape_of(x) or [1]) for x in (data, indices, source))
-    axis = emit.axis(axis, len(shape_of(data)))
-    for place, size in enumerate(shape_of(indices)):
-        source = emit.slice(source, place, 0, size)
-    if 0 in shape_of(indices):
-        return emit.reshape(data, shape)
-    result = emit(relax.op.scatter_elements(data, indices, source, axis, kind))
-    return emit.reshape(result, shape)
-
-
-@operator("scatter.src")
-def scatter(
-    emit: AtenEmitter, data: relax.Expr, axis: int, indices: relax.Expr, source: relax.Expr
-) -> relax.Expr:
-    return _scattered(emit, data, axis, indices, emit.operand(source), "update")
-
-
-@operator("scatter.value")
-def scatter_value(
-    emit: AtenEmitter, data: relax.Expr, axis: int, indices: relax.Expr, value: float
-) -> relax.Expr:
-    source = emit.filled(shape_of(indices), value, emit.dtype)
-    return _scattered(emit, data, axis, indices, source, "update")
-
-
-@operator("scatter_add.default")
-def scatter_add(
-    emit: AtenEmitter, data: relax.Expr, axis: int, indices: relax.Expr, source: relax.Expr
-) -> relax.Expr:
-    return _scattered(emit, data, axis, indices, emit.operand(source), "add")
-
-
-@operator("scatter_reduce.two", "scatter.reduce")
-def scatter_reduce(
-    emit: AtenEmitter,
-    data: relax.Expr,
-    axis: int,
-    indices: relax.Expr,
-    source: relax.Expr,
-    reduce: str,
-    *,
-    include_self: bool = True,
-) -> relax.Expr:
-    if not include_self or reduce not in _REDUCTIONS:
-        left_out = "" if include_self else " without the data"
-        raise emit.error(f"has the reduction {reduce!r}{left_out}, which is not supported.")
-    kind = _REDUCTIONS[reduce]
-    return _scattered(emit, data, axis, indices, emit.operand(source), kind)
-
-
-@operator("masked_scatter.default")
-def masked_scatter(
-    emit: AtenEmitter, data: relax.Expr, mask: relax.Expr, source: relax.Expr
-) -> relax.Expr:
-    """Write elements of the source, in their order, where a mask is true."""
-    count = math.prod(emit.shape)
-    flat = emit.reshape(emit.broadcast(mask, emit.shape), [count])
-    number = emit(relax.op.cumsum(emit.cast(flat, "int64"), 0, "int64"))
-    places = emit(relax.op.subtract(number, emit.scalar(1, number)))
-    row = emit.reshape(source, [math.prod(shape_of(source))])
-    chosen = emit(relax.op.take(row, emit(relax.op.maximum(places, emit.scalar(0, places))), 0))
-    old = emit.reshape(emit.broadcast(data, emit.shape), [count])
-    return emit.reshape(emit(relax.op.where(flat, chosen, old)), emit.shape)
 
 
 @operator("topk.default")
@@ -255,43 +127,3 @@ def _sorted(emit: AtenEmitter, data: relax.Expr, count: int, axis: int, descendi
     axis = emit.axis(axis, len(shape))
     found = emit(relax.op.topk(data, count, axis, "both", descending, "int64"))
     return tuple(emit(relax.TupleGetItem(found, i)) for i in range(2))
-
-
-@operator("bucketize.Tensor")
-def bucketize(
-    emit: AtenEmitter,
-    data: relax.Expr,
-    limits: relax.Expr,
-    *,
-    right: bool = False,
-    out_int32: bool = False,
-) -> relax.Expr:
-    """Return how many limits are below each element, or not above it."""
-    return _count_below(emit, data, limits, right)
-
-
-@operator("searchsorted.Tensor")
-def searchsorted(
-    emit: AtenEmitter,
-    limits: relax.Expr,
-    data: relax.Expr,
-    *,
-    right: bool = False,
-    side: str | None = None,
-    out_int32: bool = False,
-) -> relax.Expr:
-    return _count_below(emit, data, limits, right or side == "right")
-
-
-def _count_below(
-    emit: AtenEmitter, data: relax.Expr, limits: relax.Expr, right: bool
-) -> relax.Expr:
-    shape, rows = list(shape_of(data)), list(shape_of(limits))
-    if len(rows) > 1:
-        limits = emit.reshape(limits, [*rows[:-1], 1, rows[-1]])
-    dtype = emit.common_dtype()
-    column = emit.reshape(emit.operand(data, dtype), [*shape, 1])
-    build = relax.op.less_equal if right else relax.op.less
-    below = emit(build(emit.operand(limits, dtype), column))
-    total = emit(relax.op.sum(emit.cast(below, "int64"), [len(shape_of(below)) - 1]))
-    return emit.cast(total, emit.dtype)

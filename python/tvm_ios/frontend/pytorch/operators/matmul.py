@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvm import relax
 
+from ...emitter import shape_of
 from ..node_emitter import AtenEmitter
 from .table import operator
 
@@ -27,6 +30,42 @@ def product_and_sum(
     """Return ``beta added + alpha left @ right``; where beta is 0, what is added is not read."""
     result = _times(emit, emit(relax.op.matmul(left, right)), alpha)
     return result if beta == 0 else emit(relax.op.add(_times(emit, added, beta), result))
+
+
+@operator("addbmm.default")
+def sum_of_products(
+    emit: AtenEmitter,
+    added: relax.Expr,
+    left: relax.Expr,
+    right: relax.Expr,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+) -> relax.Expr:
+    """Return ``beta added + alpha sum(left @ right)`` over the matrices, as one product."""
+    (count, rows, inner), columns = shape_of(left), shape_of(right)[-1]
+    wide = emit.reshape(emit.transpose(left, [1, 0, 2]), [rows, count * inner])
+    tall = emit.reshape(right, [count * inner, columns])
+    return product_and_sum(emit, added, wide, tall, beta=beta, alpha=alpha)
+
+
+@operator("_trilinear.default")
+def bilinear(
+    emit: AtenEmitter,
+    left: relax.Expr,
+    weight: relax.Expr,
+    right: relax.Expr,
+    *given: Sequence[int] | int,
+) -> relax.Expr:
+    """Return ``left @ weight[i] @ right`` of each row, as a bilinear layer computes it."""
+    if given[:4] != ([1, 3], [0], [1, 2], [2, 3]):
+        raise emit.error("is another product of three tensors than that of a bilinear layer, which "
+                         "is not supported.")  # fmt: skip
+    (rows, inner), (outputs, _, other) = shape_of(left), shape_of(weight)
+    flat = emit.reshape(emit.transpose(weight, [1, 0, 2]), [inner, outputs * other])
+    half = emit.reshape(emit(relax.op.matmul(left, flat)), [rows, outputs, other])
+    product = emit(relax.op.multiply(half, emit.reshape(right, [rows, 1, other])))
+    return emit(relax.op.sum(product, [2]))
 
 
 @operator("addr.default")

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
 from tvm import relax
 
 from ...emitter import dtype_of, shape_of
 from ...onnx.operators import normalization as onnx_normalization
 from ...onnx.operators.table import Value
-from ..node_emitter import AtenEmitter
+from ..node_emitter import AtenEmitter, name_of_dtype
 from .table import operator
 
 
@@ -50,7 +51,6 @@ def group_norm(
     groups: int,
     epsilon: float,
 ) -> Value:
-    _check_statistics(emit)
     factors = _factors(emit, data, [channels], weight, bias)
     shape = shape_of(data)
     if len(shape) == 2:
@@ -58,7 +58,22 @@ def group_norm(
     result = onnx_normalization.group_normalization(
         emit, data, *factors, num_groups=groups, epsilon=epsilon
     )
-    return emit.reshape(result, shape), None, None
+    statistics = [None, None]
+    if emit.wants(1) or emit.wants(2):
+        statistics = _statistics(emit, data, [shape[0], groups], epsilon)
+    return (emit.reshape(result, shape), *statistics)
+
+
+def _statistics(
+    emit: AtenEmitter, data: relax.Expr, shape: list[int], epsilon: float
+) -> list[relax.Expr]:
+    """Return the mean of each group, and the inverse of its standard deviation."""
+    rows = emit.reshape(data, [*shape, math.prod(shape_of(data)) // math.prod(shape)])
+    mean = emit(relax.op.mean(rows, [2], True))
+    centred = emit(relax.op.subtract(rows, mean))
+    variance = emit(relax.op.mean(emit(relax.op.multiply(centred, centred)), [2]))
+    moved = emit(relax.op.add(variance, emit.scalar(epsilon, variance)))
+    return [emit.reshape(mean, shape), emit(relax.op.rsqrt(moved))]
 
 
 @operator("_native_batch_norm_legit_no_training.default")
@@ -72,12 +87,23 @@ def batch_norm(
     _momentum: float,
     epsilon: float,
 ) -> Value:
-    _check_statistics(emit)
     factors = _factors(emit, data, [shape_of(data)[1]], weight, bias)
     result = emit.called(
         onnx_normalization.batch_normalization, data, *factors, mean, variance, epsilon=epsilon
     )
-    return result, None, None
+    return result, *_of_given_statistics(emit)
+
+
+def _of_given_statistics(emit: AtenEmitter) -> Iterator[relax.Expr | None]:
+    """Yield what PyTorch returns of a mean and a variance that are given, which is empty."""
+    for number in (1, 2):
+        if not emit.wants(number):
+            yield None
+            continue
+        tensor = emit.result(number)
+        if tensor.numel():
+            raise emit.error("returns its mean and variance, which is not supported.")
+        yield emit.full([0], 0, name_of_dtype(tensor.dtype, emit.where))
 
 
 @operator("_native_batch_norm_legit.no_stats")

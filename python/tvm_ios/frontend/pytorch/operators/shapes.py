@@ -89,6 +89,19 @@ def as_strided(
     offset: int | None,
 ) -> relax.Expr:
     """Read elements of the flattened data, which PyTorch lays out in the order of its axes."""
+    places = strided_places(emit, sizes, strides, offset)
+    count = int(np.prod(shape_of(data)))
+    if np.array_equal(places.reshape(-1), np.arange(count)):
+        return emit.reshape(data, sizes)
+    flat = emit.reshape(data, [count])
+    taken = emit(relax.op.take(flat, constant(places.reshape(-1)), 0))
+    return emit.reshape(taken, sizes)
+
+
+def strided_places(
+    emit: AtenEmitter, sizes: Sequence[int], strides: Sequence[int], offset: int | None
+) -> np.ndarray:
+    """Return where elements are in the flattened first argument."""
     if not _is_contiguous(emit):
         raise emit.error("reads another layout than that of its axes, which is not supported.")
     emit.allocate(sizes, "int64")
@@ -96,12 +109,7 @@ def as_strided(
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         shape = [-1 if i == axis else 1 for i in range(len(sizes))]
         places = places + (np.arange(size) * stride).reshape(shape)
-    count = int(np.prod(shape_of(data)))
-    if np.array_equal(places.reshape(-1), np.arange(count)):
-        return emit.reshape(data, sizes)
-    flat = emit.reshape(data, [count])
-    taken = emit(relax.op.take(flat, constant(places.reshape(-1)), 0))
-    return emit.reshape(taken, sizes)
+    return places
 
 
 def _is_contiguous(emit: AtenEmitter) -> bool:
@@ -128,6 +136,8 @@ def diagonal(
 def unfold(emit: AtenEmitter, data: relax.Expr, axis: int, size: int, step: int) -> relax.Expr:
     """Return windows along an axis, each on a new last axis."""
     shape = list(shape_of(data))
+    if not shape:
+        return emit.reshape(data, emit.shape)
     axis = emit.axis(axis, len(shape))
     count = (shape[axis] - size) // step + 1
     places = step * np.arange(count)[:, None] + np.arange(size)

@@ -43,6 +43,13 @@ def signbit(emit: AtenEmitter, data: relax.Expr) -> relax.Expr:
     return emit(relax.op.less(data, emit.scalar(0, data)))
 
 
+@operator("angle.default")
+def angle(emit: AtenEmitter, data: relax.Expr) -> relax.Expr:
+    """Return pi for negative numbers, which zeros are not, and 0 for others."""
+    (x,) = terms(emit, data)
+    return (x * 0).filled(~is_nan(x), 0).filled(x < 0, math.pi).expr
+
+
 def _is_negative(x: Term) -> Term:
     """Return where the sign is negative; a zero has that of the infinity that is its inverse."""
     return (x < 0) | (x.equals(0) & (1 / x < 0))

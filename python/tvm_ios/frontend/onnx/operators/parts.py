@@ -151,6 +151,8 @@ def _padded(
 ) -> relax.Expr:
     if not widths:
         return data
+    if mode != "constant" and any(shape_of(data)[axis] == 0 for axis in widths):
+        raise emit.error("repeats elements of an axis of which none is left.")
     if mode in ("reflect", "wrap"):
         return _mirrored(emit, data, widths, mode)
     if mode not in _EDGES:

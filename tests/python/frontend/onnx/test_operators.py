@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of ONNX where its own tests of operators end, compared with ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+import tvm_ios
+from tvm_ios.errors import ModelError
+
+
+def _run(path: Path, x: np.ndarray, kind: str, *constants: Any, **attributes: Any) -> np.ndarray:
+    """Compile a model of one node and run it; it is left in the file ``path``."""
+    weights = [onnx.numpy_helper.from_array(np.asarray(c), f"c{i}") for i, c in
+               enumerate(constants)]  # fmt: skip
+    code = helper.np_dtype_to_tensor_dtype(x.dtype)
+    node = helper.make_node(kind, ["x", *(w.name for w in weights)], ["y"], **attributes)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", code, x.shape)],
+        [helper.make_empty_tensor_value_info("y")],
+        weights,
+    )
+    opsets = [helper.make_opsetid("", 19)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return tvm_ios.compile(path, search=False, threads=1)(x)
+
+
+PADS = [
+    ((2, 3, 5), [0, 0, -1, 0, 0, 2]),
+    ((4, 4, 5), [-1, 2, -2, 1, -1, 2]),
+    ((2, 3, 4, 5), [0, 0, 2, -1, 0, 0, -1, 2]),
+    ((1, 3, 7, 4), [0, -1, -3, 2, 0, 1, 3, -1]),
+]
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize(("shape", "pads"), PADS)
+def test_pads_of_both_signs(
+    mode: str, shape: tuple[int, ...], pads: list[int], tmp_path: Path
+) -> None:
+    """Elements are removed first, and the ones that are left are repeated."""
+    x = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    pairs = list(zip(pads[: x.ndim], pads[x.ndim :], strict=True))
+    kept = x[tuple(slice(max(-b, 0), s + min(a, 0)) for s, (b, a) in zip(x.shape, pairs,
+                                                                        strict=True))]  # fmt: skip
+    wanted = np.pad(kept, np.maximum(pairs, 0), mode)  # type: ignore[call-overload]
+    result = _run(tmp_path / "m.onnx", x, "Pad", np.array(pads), mode=mode)
+    np.testing.assert_array_equal(result, wanted)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    np.testing.assert_array_equal(result, session.run(None, {"x": x})[0])
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_nothing_is_repeated_of_an_axis_without_elements(mode: str, tmp_path: Path) -> None:
+    """The elements were read from outside of the tensor."""
+    x = np.ones((2, 3, 3), "float32")
+    with pytest.raises(ModelError, match=r"^Pad repeats elements of an axis of which none is left"):
+        _run(tmp_path / "m.onnx", x, "Pad", np.array([0, 0, -3, 0, 0, 4]), mode=mode)

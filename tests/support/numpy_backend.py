@@ -33,6 +33,7 @@ from tvm_ios.measure.transport.pool import LocalPool, RunnerPool
 from tvm_ios.ops.tensor import TensorSpec
 from tvm_ios.options import Options
 from tvm_ios.relax_ir.constants import constant_array
+from tvm_ios.schedule.options import Precision
 
 T = TypeVar("T")
 
@@ -281,6 +282,9 @@ class NumpyKind:
         database: MeasurementDatabase | None,
     ) -> NumpyBackend:
         return NumpyBackend(self.timer)
+
+    def precision(self, target: tvm.target.Target, function: relax.Function) -> Precision:
+        return "fp32"
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
         return relax.get_default_pipeline(tvm.target.Target("llvm"))

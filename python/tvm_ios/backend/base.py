@@ -18,7 +18,7 @@ from ..measure.cache import MeasurementCache
 from ..measure.timing.models import Variants
 from ..measure.transport.locations import Runner
 from ..measure.transport.pool import RunnerPool
-from ..schedule.options import Options
+from ..schedule.options import Options, Precision
 from ..schedule.timeline import Timeline
 
 A = TypeVar("A", bound=AnyStageBuilder)
@@ -224,6 +224,17 @@ class TargetKind(Protocol[K, S, A]):
         ------
         OptionError
             For options that the target has no use for.
+        """
+
+    def precision(self, target: tvm.target.Target, function: relax.Function) -> Precision:
+        """Return the precision of a function's factors unless the user names one.
+
+        Parameters
+        ----------
+        target : tvm.target.Target
+            One that was resolved.
+        function : relax.Function
+            As it was read, with the types of the network.
         """
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:

@@ -21,7 +21,7 @@ from ..compiler.scheduler import Scheduler
 from ..frontend.formats import model_help, with_weights
 from ..frontend.models import load_model
 from ..relax_ir.expressions import static_shape
-from ..schedule.options import AUTO, PRECISIONS, Options
+from ..schedule.options import AUTO, CHOICES, Options
 from ..schedule.partitioning import STRATEGIES
 from ..schedule.schedule import Schedule
 from ..schedule.versions import modernized_options
@@ -177,12 +177,13 @@ def add_kernels(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument(
         "--precision",
-        choices=(*PRECISIONS, AUTO),
-        default=PRECISIONS[0],
-        help="precision of the factors in convolutions and matrix products: fp32 (default) is "
-        "exact; on a GPU the others round the factors for tensor cores; on a CPU that multiplies "
-        "bfloat16, bf16 rounds factors and values between operators, and auto does so as far as "
-        "--tolerance allows; sums are always in float32",
+        choices=CHOICES,
+        default=Options.precision,
+        help="precision of the factors in convolutions and matrix products: fp32 is exact; on a "
+        "GPU the others round the factors for tensor cores; on a CPU that multiplies bfloat16, "
+        "bf16 rounds factors and values between operators, auto does so as far as --tolerance "
+        "allows, and model (default) does so if all that the model multiplies is bfloat16, or as "
+        "the schedule that is applied; sums are always in float32",
     )
     parser.add_argument(
         "--tolerance",

@@ -29,8 +29,9 @@ from ..measure.timing.models import Variants, random_inputs
 from ..measure.transport.locations import LocalRunner, Runner
 from ..measure.transport.pool import AnyRunnerPool
 from ..ops.index_check import smallest_extent
+from ..relax_ir.functions import relax_function
 from ..rewrite.prepare import prepare
-from ..schedule.options import Options
+from ..schedule.options import MODEL, Options
 from ..schedule.rounding import Rounding
 from ..schedule.schedule import Schedule, ScheduledOperator, ScheduledStage
 from ..schedule.timeline import Timeline
@@ -129,6 +130,9 @@ class Scheduler:
         path = options.database
         database = None if path is None else MeasurementDatabase(path)
         resolved = kind.given(target, runner)
+        if options.precision == MODEL:
+            precision = kind.precision(resolved, relax_function(mod, function))
+            options = replace(options, precision=precision)
         backend = kind.create(resolved, runner, options, database)
         if given is None:
             runner.start()  # while the network is prepared

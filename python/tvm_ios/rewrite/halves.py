@@ -17,10 +17,13 @@ from tvm import relax, tirx
 from ..relax_ir.building import building
 from ..relax_ir.constants import constant_array
 from ..relax_ir.expressions import op_name
+from ..relax_ir.functions import bindings_of
 
 _HALVES = ("float16", "bfloat16")
 _WIDE = "float32"
 _TYPED = ("dtype", "out_dtype")  # attributes
+_PRODUCTS = frozenset(("matmul", "nn.conv1d", "nn.conv2d", "nn.attention", "nn.attention_bias"))
+"""The operators that may multiply bfloat16."""
 
 
 def widen_halves(_mod: tvm.IRModule, func: relax.Function) -> relax.Function:
@@ -38,6 +41,21 @@ def widen_halves(_mod: tvm.IRModule, func: relax.Function) -> relax.Function:
         builder.emit_func_output(result)
     made = builder.get()["main"]
     return relax.Function(made.params, made.body, made.ret_ty, func.is_pure, func.attrs)
+
+
+def multiplies_bfloat16(func: relax.Function) -> bool:
+    """Return whether all floating-point numbers that a function multiplies are bfloat16.
+
+    Constants are computed before it runs.
+    """
+    known: set[relax.Var] = set()
+    types: set[str] = set()
+    for variable, value in bindings_of(func).items():
+        if known.issuperset(relax.analysis.free_vars(value)):
+            known.add(variable)
+        elif op_name(value) in _PRODUCTS:
+            types.update(str(factor.ty.dtype) for factor in value.args)
+    return "bfloat16" in types and types.isdisjoint(("float16", "float32"))
 
 
 def _variables(func: relax.Function) -> Iterator[relax.Var]:

@@ -22,9 +22,12 @@ Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 """The data type of factors; sums are float32. ``tf32`` is float32 in memory."""
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
-PrecisionOption = Literal[Precision, "auto"]
-"""One of them, or ``auto``: ``bf16`` on a CPU that multiplies it, as far as a tolerance allows."""
+PrecisionOption = Literal[Precision, "auto", "model"]
+"""One of them; ``auto``: ``bf16`` on a CPU that multiplies it, as far as a tolerance allows; or
+``model``: that on networks of bfloat16 without a tolerance, and ``fp32`` on all others."""
 AUTO: PrecisionOption = "auto"
+MODEL: PrecisionOption = "model"
+CHOICES: tuple[PrecisionOption, ...] = (*PRECISIONS, AUTO, MODEL)
 
 _MOST = 0.99  # coverage: more would take hundreds of measurements to calibrate
 
@@ -57,7 +60,9 @@ class Options:
         Whether convolutions may use Winograd's minimal filtering where that is faster; it rounds
         differently. None: as in the schedule that is applied, and True if there is none.
     precision : str
-        The data type of factors in convolutions and products. ``fp32`` is exact. On a CUDA device,
+        The data type of factors in convolutions and products. ``model`` is ``bf16`` where all that
+        the network multiplies is bfloat16 and the CPU has instructions for it, or the schedule to
+        apply was made so, else ``fp32``. ``fp32`` is exact. On a CUDA device,
         ``tf32``, ``fp16`` and ``bf16`` round the factors to 11, 11 and 8 bits, for tensor cores. In
         ``fp16`` factors above 65504 overflow. On a CPU, ``bf16`` also stores values between
         operators so; ``auto`` does that where the CPU has instructions for it and the answers stay
@@ -86,7 +91,7 @@ class Options:
     coverage: float = 0.7
     lcb_factor: InitVar[float | None] = None
     winograd: bool | None = None
-    precision: PrecisionOption = "fp32"
+    precision: PrecisionOption = MODEL
     tolerance: float = 0.03
     cudnn: bool = False
     database: str | os.PathLike[str] | None = None
@@ -97,8 +102,8 @@ class Options:
         if not named or len(set(named)) < len(named) or not set(named) <= set(STRATEGIES):
             given = self.strategies if not named else ",".join(map(str, named))
             raise OptionError(f"strategies must name concurrent, merge or both, got {given!r}.")
-        if self.precision not in (*PRECISIONS, AUTO):
-            known = ", ".join((*PRECISIONS, AUTO))
+        if self.precision not in CHOICES:
+            known = ", ".join(CHOICES)
             raise OptionError(f"precision must be one of {known}, got {self.precision!r}.")
         if not isinstance(self.tolerance, (int, float)) or not 0 <= self.tolerance < math.inf:
             raise OptionError(f"tolerance must be a number of at least 0, got {self.tolerance!r}.")
@@ -125,7 +130,7 @@ class Options:
         if schedule is None:
             return self
         options = self
-        if self.precision == AUTO:
+        if self.precision in (AUTO, MODEL):
             narrow = any(rounds(operator.kernel) for operator in schedule.operators)
             options = replace(options, precision="bf16" if narrow else "fp32")
         if self.winograd is None:

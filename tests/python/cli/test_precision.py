@@ -54,7 +54,7 @@ def test_a_tolerance_on_given_inputs(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_schedule_brings_its_precision(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With ``auto``, nothing is measured again; in float32 it is refused."""
+    """By default, and with ``auto``, nothing is measured again; in float32 it is refused."""
     assert main(compile_words(tmp_path, "--precision", "bf16")) == 0
     again = [
         "compile",
@@ -64,9 +64,11 @@ def test_a_schedule_brings_its_precision(
         "--schedule-in",
         str(tmp_path / "s.json"),
     ]
-    assert main([*again, "--precision", "auto"]) == 0
-    assert "bf16 in 14 of 14" in capsys.readouterr().out
-    assert main(again) == 4
+    for more in ([], ["--precision", "auto"]):
+        capsys.readouterr()
+        assert main([*again, *more]) == 0
+        assert "bf16 in 14 of 14" in capsys.readouterr().out
+    assert main([*again, "--precision", "fp32"]) == 4
     assert_one_sentence(capsys.readouterr(), "made with the precision bf16")
 
 

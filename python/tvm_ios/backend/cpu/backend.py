@@ -80,7 +80,7 @@ class CpuBackend:
         """Choose a kernel for every operator, and return the stage builder of the network."""
         target, winograd = self._target, self._options.winograd is not False
         precision = self._options.precision
-        assert precision != "auto", "the target kind has said what auto is"
+        assert precision not in ("auto", "model"), "who made this has said what that is"
         config = LoweringConfig(
             core_of(target),
             winograd,

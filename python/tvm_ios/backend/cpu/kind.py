@@ -11,13 +11,14 @@ from tvm import relax
 
 from ...database import MeasurementDatabase
 from ...measure.transport.locations import LocalRunner, Runner, resolve_at
-from ...schedule.options import Options
+from ...rewrite.halves import multiplies_bfloat16
+from ...schedule.options import Options, Precision
 from ...support.errors import OptionError
 from ...target import CPU, parse, resolve
 from .backend import CpuBackend
-from .core import check_runnable, core_of
+from .core import Core, check_runnable, core_of
 
-_PRECISIONS = ("fp32", "bf16", "auto")
+_PRECISIONS = ("fp32", "bf16", "auto", "model")
 _EMULATION = "TVM_IOS_EMULATE_INSTRUCTIONS"
 
 
@@ -94,7 +95,7 @@ class CpuKind:
         """
         self.check_options(target, options, None)
         core = core_of(target)
-        multiplies = core.bf16_dot2 is not None or emulated()
+        multiplies = _multiplies_bfloat16(core)
         if options.precision == "auto":
             options = replace(options, precision="bf16" if multiplies else "fp32")
         if options.precision == "bf16" and not multiplies:
@@ -105,6 +106,11 @@ class CpuKind:
         int8 = core.int8_dot4 is not None or emulated()
         return CpuBackend(target, runner, options, database, int8)
 
+    def precision(self, target: tvm.target.Target, function: relax.Function) -> Precision:
+        """Return bf16 if that is what the function multiplies, and the processor can."""
+        narrow = _multiplies_bfloat16(core_of(target)) and multiplies_bfloat16(function)
+        return "bf16" if narrow else "fp32"
+
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
         """Return TVM's default pipeline for the rest of a scheduled module."""
         return relax.get_default_pipeline(target)
@@ -112,6 +118,10 @@ class CpuKind:
     def build(self, mod: tvm.IRModule, target: tvm.target.Target) -> relax.VMExecutable:
         """Compile a module whose function was scheduled."""
         return tvm.compile(mod, target, relax_pipeline=self.pipeline(target))
+
+
+def _multiplies_bfloat16(core: Core) -> bool:
+    return core.bf16_dot2 is not None or emulated()
 
 
 def _check_number(device_id: int) -> None:

@@ -10,7 +10,7 @@ from tvm import relax
 
 from ...database import MeasurementDatabase
 from ...measure.transport.locations import ProcessRunner, Runner
-from ...schedule.options import Options
+from ...schedule.options import Options, Precision
 from ...support.errors import OptionError
 from ...target import CUDA, parse
 from .code.pipeline import finish_pipeline
@@ -83,6 +83,10 @@ class CudaKind:
         if options.precision == "auto":
             raise OptionError("The precision auto is for a CPU; name one for a CUDA device.")
         return CudaBackend(target, runner, options)
+
+    def precision(self, target: tvm.target.Target, function: relax.Function) -> Precision:
+        """Return fp32: networks of 16-bit numbers are computed in these, whatever the option."""
+        return "fp32"
 
     def pipeline(self, target: tvm.target.Target) -> tvm.transform.Pass:
         """Return TVM's own pipeline for the rest of a scheduled module."""

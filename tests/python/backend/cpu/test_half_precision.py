@@ -172,7 +172,7 @@ def test_a_schedule_names_the_precision_of_each_operator(body: Callable) -> None
         mixed = replace(schedule, operators=(*schedule.operators[:number], *exact[number:]))
         check_scheduled(mod, relative=relative, precision="bf16", schedule=mixed)
     with pytest.raises(ScheduleError, match="made with the precision bf16"):
-        InterOperatorSchedule(NATIVE, schedule=schedule)(mod)
+        InterOperatorSchedule(NATIVE, schedule=schedule, precision="fp32")(mod)
 
 
 def test_kernels_of_both_precisions_are_traced() -> None:

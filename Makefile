@@ -12,7 +12,7 @@
 #   make fuzz MINUTES=10   random networks, compiled in random ways, against other implementations;
 #                SEED=... begins there, JOBS=... is the number of processes
 #   make faults COUNT=500   processes killed at random points; SEED=... repeats a run
-#   make conformance   ONNX's own tests of operators, each right or refused; PART=1/3 runs a third
+#   make conformance   ONNX's own tests of operators, and of their types and versions; PART=1/3 runs a third
 #   make conformance-pytorch   the same with PyTorch's samples of calls of its operators
 #   make mutants  known mistakes, each applied to a copy: a test must notice it; PART=1/3 tries a third
 #   make mutation COUNT=300   the same with random mistakes, of which tests must notice 80%; SEED=...
@@ -93,6 +93,7 @@ faults: $(VENV)/developed
 
 conformance: $(VENV)/developed
 	PYTHONPATH=tests $(BIN)/python -m conformance --suite onnx $(if $(PART),--part $(PART))
+	PYTHONPATH=tests $(BIN)/python -m conformance --suite variants $(if $(PART),--part $(PART))
 
 conformance-pytorch: $(VENV)/with-pytorch
 	PYTHONPATH=tests $(BIN)/python -m conformance --suite torch $(if $(PART),--part $(PART))

@@ -55,12 +55,13 @@ def outcome_of(name: str, form: str) -> Outcome:
         return Outcome(SAME)
     model, inputs = made
     return tried(
-        lambda: _run(model, inputs),
+        lambda: run(model, inputs),
         lambda results: difference(results, expected(case), case.rtol),
     )
 
 
-def _run(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> Any:
+def run(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> Any:
+    """Compile a model and call it."""
     shapes = {v.name: np.shape(a) for v, a in zip(model.graph.input, inputs, strict=True)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
@@ -92,26 +93,36 @@ def in_form(case: Any, form: str) -> tuple[onnx.ModelProto, list[np.ndarray]] | 
     """Return a test's model and inputs; None where the form is that of the test itself."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
-    arrays = [_array(value) for value in case.data_sets[0][0]]
-    if form == AS_IS:
-        return model, arrays
-    values = list(model.graph.input)
+    arrays = inputs_of(case)
     fixed = [
         i
         for i, array in enumerate(arrays)
-        if i and array is not None and (form != DECIDING or array.ndim <= 1)
+        if i and array is not None and form != AS_IS and (form != DECIDING or array.ndim <= 1)
     ]
-    if not fixed:
+    if form != AS_IS and not fixed:
         return None
-    for i in fixed:
+    return model, fix(model, arrays, fixed, form == CONSTANTS)
+
+
+def inputs_of(case: Any) -> list[np.ndarray]:
+    """Return the inputs of a test."""
+    return [_array(value) for value in case.data_sets[0][0]]
+
+
+def fix(
+    model: onnx.ModelProto, arrays: Sequence[np.ndarray], places: Collection[int], nodes: bool
+) -> list[np.ndarray]:
+    """Make initialisers, or Constant nodes, of some inputs of a model; returns the other ones."""
+    values = list(model.graph.input)
+    for i in places:
         tensor = onnx.numpy_helper.from_array(arrays[i], values[i].name)
         model.graph.input.remove(values[i])
-        if form == CONSTANTS:
+        if nodes:
             node = onnx.helper.make_node("Constant", [], [values[i].name], value=tensor)
             model.graph.node.insert(0, node)
         else:
             model.graph.initializer.append(tensor)
-    return model, [array for i, array in enumerate(arrays) if i not in fixed]
+    return [array for i, array in enumerate(arrays) if i not in places]
 
 
 def expected(case: Any) -> list[np.ndarray]:
@@ -123,8 +134,17 @@ def _array(value: Any) -> np.ndarray:
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
-def difference(results: Sequence[np.ndarray], wanted: Sequence[np.ndarray], rtol: float) -> str:
-    """Return what is wrong with outputs; nothing if they are right."""
+def difference(
+    results: Sequence[np.ndarray],
+    wanted: Sequence[np.ndarray],
+    rtol: float,
+    of_largest: bool = False,
+) -> str:
+    """Return what is wrong with outputs; nothing if they are right.
+
+    The absolute tolerance is 1e-5, 1e-2 in 16 bits; ``of_largest``, of the largest element if that
+    is more than 1.
+    """
     if len(results) != len(wanted):
         return f"{len(results)} outputs, not {len(wanted)}"
     for result, right in zip(results, wanted, strict=True):
@@ -133,8 +153,11 @@ def difference(results: Sequence[np.ndarray], wanted: Sequence[np.ndarray], rtol
         narrow = right.dtype.itemsize <= 2 and right.dtype.kind not in "iub"
         wide = ("complex128" if right.dtype.kind == "c" else "float64", 1e-2 if narrow else rtol)
         a, b = (np.asarray(x, order="C").astype(wide[0]) for x in (result, right))
+        atol = 1e-2 if narrow else 1e-5
+        if of_largest:
+            atol *= np.max(np.abs(b), where=np.isfinite(b), initial=1.0)
         with np.errstate(invalid="ignore", over="ignore"):
-            close = np.isclose(a, b, rtol=wide[1], atol=1e-2 if narrow else 1e-5, equal_nan=True)
+            close = np.isclose(a, b, rtol=wide[1], atol=atol, equal_nan=True)
         if not close.all():
             worst = np.nanmax(np.where(close, 0, np.abs(a - b)))
             return f"{int((~close).sum())} of {close.size} elements differ, by {worst:.3g}"

@@ -9,9 +9,10 @@ from typing import Protocol, cast
 
 from .outcome import Outcome
 
-ONNX, TORCH = "onnx", "torch"
+ONNX, VARIANTS, TORCH = "onnx", "variants", "torch"
 FORMS = {
     ONNX: ("as is", "deciding", "weights", "constants"),
+    VARIANTS: ("types", "opsets"),
     TORCH: ("float32", "float16"),
 }
 """The names of each suite's forms, the suites in the order in which they run."""

@@ -5,6 +5,7 @@ A quotient by 0 is 0, and so is a remainder; the least integer divided by -1 is 
 A shift by a negative number of places, or by more than there are, leaves nothing but the sign. A
 number that does not fit into an integer is taken modulo its range, and one that is not finite
 becomes 0. The place of the largest of elements that are all the least of their type is the first.
+What is no number differs from all numbers and from itself.
 """
 
 from __future__ import annotations
@@ -114,6 +115,27 @@ def _cast(emit: Emit, call: relax.Call) -> relax.Expr:
     return relax.op.astype(rest, name)
 
 
+def _difference(emit: Emit, call: relax.Call) -> relax.Expr:
+    """Say that two numbers differ where they are not equal.
+
+    TVM compares "less or greater" in LLVM, which NaN is not. A choice of truths, unlike the
+    negation of an equality, is not made an inequality again.
+    """
+    left, right = call.args
+    if _kind(left) != "f":
+        return call
+    equal = emit(_equality(emit, relax.op.equal(left, right)))
+    return relax.op.where(equal, relax.const(False, "bool"), relax.const(True, "bool"))
+
+
+def _equality(emit: Emit, call: relax.Call) -> relax.Expr:
+    """Say that a number equals itself, which TVM takes as true of NaN."""
+    left, right = call.args
+    if _kind(left) != "f" or not left.same_as(right):
+        return call
+    return relax.op.logical_not(emit(relax.op.isnan(left)))
+
+
 def _place(emit: Emit, call: relax.Call) -> relax.Expr:
     """Replace -1 by the first place.
 
@@ -138,9 +160,13 @@ _DEFINITIONS: Mapping[str, Callable[[Emit, relax.Call], relax.Expr]] = {
     "argmin": _place,
     "astype": _cast,
     "divide": _division,
+    "equal": _equality,
     "floor_divide": _division,
     "floor_mod": _division,
+    "greater_equal": _equality,
     "left_shift": _shift,
+    "less_equal": _equality,
     "mod": _division,
+    "not_equal": _difference,
     "right_shift": _shift,
 }

@@ -91,3 +91,14 @@ def test_a_maximum_of_constants_reaches_minus_infinity() -> None:
     mod = relax_module(lambda emit, x: emit(op.add(x, emit(op.max(held, axis=1)))), (2,))
     result = tvm_ios.compile(mod, search=False, threads=1)(np.ones(2, "float32"))
     np.testing.assert_array_equal(result, [-np.inf, -np.inf])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_what_is_no_number_differs_from_itself(dtype: str) -> None:
+    x = np.array([np.nan, 1, np.nan, 2, np.inf, -np.inf, -0.0], dtype)
+    y = np.array([np.nan, 1, 2, np.nan, np.inf, np.inf, 0.0], dtype)
+    comparisons = {op.not_equal: np.not_equal, op.equal: np.equal, op.less_equal: np.less_equal}
+    results = _run(lambda a, b: [f(a, other) for f in comparisons for other in (a, b)], x, y)
+    rights = [f(x, other) for f in comparisons.values() for other in (x, y)]
+    for result, right in zip(results, rights, strict=True):
+        np.testing.assert_array_equal(result, right)

@@ -60,6 +60,11 @@ class NodeEmitter(Emitter):
             raise self.error(f"computes {what} while it runs; export the model with constant ones.")
         return value
 
+    def reject_truths(self, x: relax.Expr) -> None:
+        """Raise a ModelError if elements that are added, or multiplied, are truths."""
+        if dtype_of(x) == "bool":
+            raise self.error("computes with truths, which is not supported; cast them to numbers.")
+
     def integers(self, x: relax.Expr, what: str) -> list[int]:
         """Return the numbers of a constant list."""
         return [int(number) for number in self.array(x, what).reshape(-1)]

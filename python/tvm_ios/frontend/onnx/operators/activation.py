@@ -9,6 +9,7 @@ from tvm import relax
 
 from ...emitter import dtype_of, shape_of
 from ..node_emitter import NodeEmitter
+from ..numbers import is_float
 from .table import operator
 
 
@@ -36,7 +37,8 @@ def leaky_relu(emit: NodeEmitter, data: relax.Expr, *, alpha: float = 0.01) -> r
 def prelu(emit: NodeEmitter, data: relax.Expr, slope: relax.Expr) -> relax.Expr:
     """Multiply negative elements by a slope that is broadcast to the data."""
     varying = [axis for axis, size in enumerate(shape_of(slope)) if size != 1]
-    if len(varying) <= 1 and len(shape_of(slope)) <= len(shape_of(data)):
+    known = dtype_of(data) in ("float16", "float32", "float64")  # of Relax's operator
+    if known and len(varying) <= 1 and len(shape_of(slope)) <= len(shape_of(data)):
         axis = varying[0] - len(shape_of(slope)) if varying else -1
         size = shape_of(slope)[axis] if varying else 1
         return emit(relax.op.nn.prelu(data, emit.reshape(slope, [size]), axis))
@@ -136,7 +138,11 @@ def shrink(
     emit: NodeEmitter, data: relax.Expr, *, bias: float = 0.0, lambd: float = 0.5
 ) -> relax.Expr:
     """Move elements towards 0 by the bias; those within the threshold become 0."""
-    limit, moved = relax.const(lambd, dtype_of(data)), emit.scalar(bias, data)
+    dtype = dtype_of(data)
+    if not is_float(dtype):
+        wide = shrink(emit, emit.cast(data, "float64"), bias=bias, lambd=lambd)
+        return emit.cast(wide, dtype)
+    limit, moved = relax.const(lambd, dtype), emit.scalar(bias, data)
     below = emit(relax.op.less(data, emit.scalar(-lambd, data)))
     above = emit(relax.op.greater(data, limit))
     lower = emit(relax.op.subtract(data, moved))

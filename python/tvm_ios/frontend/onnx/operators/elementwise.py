@@ -32,7 +32,6 @@ _UNARY = {
     "Log": relax.op.log,
     "Neg": relax.op.negative,
     "Not": relax.op.logical_not,
-    "Sign": relax.op.sign,
     "Sin": relax.op.sin,
     "Sinh": relax.op.sinh,
     "Sqrt": relax.op.sqrt,
@@ -45,7 +44,6 @@ _BINARY = {
     "BitwiseAnd": relax.op.bitwise_and,
     "BitwiseOr": relax.op.bitwise_or,
     "BitwiseXor": relax.op.bitwise_xor,
-    "Equal": relax.op.equal,
     "Greater": relax.op.greater,
     "GreaterOrEqual": relax.op.greater_equal,
     "Less": relax.op.less,
@@ -90,6 +88,20 @@ for _name, _build in _BINARY.items():
     operator(_name)(_binary(_build))
 for _name, _build in _OF_SEVERAL.items():
     operator(_name)(_of_several(_build))
+
+
+@operator("Equal")
+def equal(emit: NodeEmitter, left: relax.Expr, right: relax.Expr) -> relax.Expr:
+    if dtype_of(left) == "bool":
+        return emit(relax.op.logical_not(emit(relax.op.logical_xor(left, right))))
+    return emit(relax.op.equal(left, right))
+
+
+@operator("Sign")
+def sign(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
+    if is_signed(dtype_of(data)) or is_float(dtype_of(data)):
+        return emit(relax.op.sign(data))
+    return emit(relax.op.minimum(data, emit.scalar(1, data)))
 
 
 @operator("Mean")

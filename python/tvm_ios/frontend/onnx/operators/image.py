@@ -12,6 +12,7 @@ from tvm import relax
 from ...emitter import constant, dtype_of, shape_of
 from ..interpolation import COORDINATES, NEAREST, Interpolation
 from ..node_emitter import NodeEmitter
+from ..numbers import is_float
 from .table import operator
 
 _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
@@ -136,6 +137,11 @@ def interpolated(
     if _is_of_tvm(data, changed):
         return _by_tvm(emit, data, changed)
     dtype = dtype_of(data)
+    emit.reject_truths(data)
+    if not is_float(dtype) and any(each.mode != "nearest" for each in changed.values()):
+        if dtype not in ("int8", "int32", "uint8"):
+            raise emit.error(f"interpolates {dtype}, which is not supported; cast it to float.")
+        data = emit.cast(data, "float32")  # as ONNX Runtime does, which truncates the result
     for axis, each in changed.items():
         data = _along(emit, data, axis, each, outside)
     return data if dtype_of(data) == dtype else emit.cast(data, dtype)

@@ -77,7 +77,7 @@ def scatter_elements(
     reduction: str = "none",
 ) -> relax.Expr:
     axis = emit.axis(axis, len(shape_of(data)))
-    kind = _reduction(emit, reduction)
+    kind = _reduction(emit, reduction, data)
     return emit(relax.op.scatter_elements(data, indices, updates, axis, kind))
 
 
@@ -92,12 +92,15 @@ def scatter_nd(
 ) -> relax.Expr:
     extents = shape_of(data)[: shape_of(indices)[-1]]
     places = counted_from_the_begin(emit, indices, extents)
-    return emit(relax.op.scatter_nd(data, places, updates, _reduction(emit, reduction)))
+    kind = _reduction(emit, reduction, data)
+    return emit(relax.op.scatter_nd(data, places, updates, kind))
 
 
-def _reduction(emit: NodeEmitter, name: str) -> str:
+def _reduction(emit: NodeEmitter, name: str, data: relax.Expr) -> str:
     if name not in _REDUCTIONS:
         raise emit.error(f"has the reduction {name!r}; there are: {', '.join(_REDUCTIONS)}.")
+    if name != "none":
+        emit.reject_truths(data)
     return _REDUCTIONS[name]
 
 
@@ -114,6 +117,7 @@ def one_hot(
 
     Indices out of range give the first value everywhere.
     """
+    emit.reject_truths(values)
     count = int(emit.number(depth, "its depth"))
     ndim = len(shape_of(indices)) + 1
     axis = emit.axis(axis, ndim)
@@ -140,8 +144,11 @@ def top_k(
         raise emit.error("takes the largest of uint64, which is not supported.")
     axis = emit.axis(axis, len(shape_of(data)))
     count = int(emit.number(k, "how many it takes"))
-    found = emit(relax.op.topk(data, count, axis, "both", bool(largest), "int64"))
-    return tuple(emit(relax.TupleGetItem(found, i)) for i in range(2))
+    dtype = dtype_of(data)
+    wide = emit.cast(data, "int64") if dtype in ("int16", "uint16", "uint32") else data
+    found = emit(relax.op.topk(wide, count, axis, "both", bool(largest), "int64"))
+    values, places = (emit(relax.TupleGetItem(found, i)) for i in range(2))
+    return emit.cast(values, dtype), places
 
 
 @operator("TensorScatter")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from onnx import TensorProto
 from tvm import relax
 
 from ...emitter import dtype_of, shape_of
@@ -53,13 +54,14 @@ def _in_training(
     others = [axis for axis in range(len(shape_of(data))) if axis != 1]
     centred, variance, mean = _centred(emit, data, others)
     standard = _standardised(emit, centred, variance, epsilon)
-    result = _of_channels(emit, standard, scale, bias)
+    factors = [emit.cast(factor, dtype_of(data)) for factor in (scale, bias)]
+    result = _of_channels(emit, standard, *factors)
     updated = []
     for place, (old, new) in enumerate(zip(running, (mean, variance), strict=True), 1):
         if not emit.wants(place):
             continue
         kept = emit(relax.op.multiply(old, emit.scalar(momentum, old)))
-        flat = emit.reshape(new, [channels])
+        flat = emit.cast(emit.reshape(new, [channels]), dtype_of(old))
         added = emit(relax.op.multiply(flat, emit.scalar(1 - momentum, flat)))
         updated.append(emit(relax.op.add(kept, added)))
     return (result, *updated)
@@ -132,7 +134,7 @@ def group_normalization(
 ) -> relax.Expr:
     shape = shape_of(data)
     axes = list(range(2, len(shape)))
-    if dtype_of(data) == "float64":
+    if dtype_of(data) in ("float64", "bfloat16"):  # which Relax's operator does not take
         each = math.prod(shape[1:]) // num_groups
         grouped = emit.reshape(data, [shape[0], num_groups, each])
         centred, variance, _ = _centred(emit, grouped, [2])
@@ -178,7 +180,8 @@ def layer_normalization(
     shape = shape_of(data)
     axes = list(range(emit.axis(axis, len(shape)), len(shape)))
     if emit.wants(1) or emit.wants(2) or dtype_of(data) == "float64":
-        return _with_statistics(emit, data, scale, bias, axes, epsilon)
+        stash = "bfloat16" if stash_type == TensorProto.BFLOAT16 else "float32"
+        return _with_statistics(emit, data, scale, bias, axes, epsilon, stash)
     normalised = shape[axes[0] :]
     scale = emit.broadcast(scale, normalised)
     if bias is None:
@@ -195,15 +198,22 @@ def _with_statistics(
     bias: relax.Expr | None,
     axes: list[int],
     epsilon: float,
+    stash: str,
 ) -> Value:
-    """Return a layer normalisation, its mean, and the inverse of its standard deviation."""
-    centred, variance, mean = _centred(emit, data, axes)
+    """Return a layer normalisation, its mean, and the inverse of its standard deviation.
+
+    The latter two are in the type ``stash``, in which 16 bits are computed.
+    """
+    dtype = dtype_of(data)
+    wide = data if dtype in ("float32", "float64") else emit.cast(data, stash)
+    centred, variance, mean = _centred(emit, wide, axes)
     moved = relax.op.add(variance, emit.scalar(epsilon, variance))
     inverse = emit(relax.op.divide(emit.scalar(1, variance), emit(relax.op.sqrt(moved))))
-    result = emit(relax.op.multiply(emit(relax.op.multiply(centred, inverse)), scale))
+    standard = emit.cast(emit(relax.op.multiply(centred, inverse)), dtype)
+    result = emit(relax.op.multiply(standard, scale))
     if bias is not None:
         result = emit(relax.op.add(result, bias))
-    return result, mean, inverse
+    return result, emit.cast(mean, stash), emit.cast(inverse, stash)
 
 
 @operator("RMSNormalization", "SimplifiedLayerNormalization")

@@ -33,6 +33,8 @@ def quantize_linear(
         return _quantized_by_blocks(emit, data, scale, zero_point, axis, block_size, dtype)
     if zero_point is None:
         zero_point = emit.full(shape_of(scale), 0, dtype)
+    if dtype_of(data) in ("int32", "bfloat16"):  # which Relax's operator does not take
+        data = emit.cast(data, "float32")
     scale = emit.cast(scale, dtype_of(data))
     scale, zero_point, place = _of_axis(emit, data, scale, zero_point, axis)
     return emit(relax.op.quantize(data, scale, zero_point, place, dtype))
@@ -136,6 +138,8 @@ def qlinear_matmul(
     rows = _along_last(emit, a_scale, total, -2)
     columns = _along_last(emit, b_scale, total, -1)
     factor = emit.product(rows, columns)
+    if dtype_of(factor) == "bfloat16":  # of which TVM cannot tell whether it is finite
+        factor, y_scale = (emit.cast(x, "float32") for x in (factor, y_scale))
     return requantized(emit, total, factor, y_scale, y_zero_point)
 
 

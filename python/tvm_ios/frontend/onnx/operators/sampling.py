@@ -34,6 +34,9 @@ def grid_sample(
         raise emit.error(f"has the mode {mode!r}; there are: {', '.join(_MODES)}.")
     if padding_mode not in ("zeros", "border", "reflection"):
         raise emit.error(f"has the padding {padding_mode!r}, which is not known.")
+    emit.reject_truths(data)
+    if dtype_of(grid) == "bfloat16":  # of which TVM cannot tell whether it is finite
+        grid = emit.cast(grid, "float32")
     sizes = shape_of(data)[2:]
     rank, places = len(sizes), shape_of(grid)[1:-1]
     axes = []

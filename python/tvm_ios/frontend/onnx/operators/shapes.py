@@ -145,6 +145,7 @@ def col2im(
     strides: Sequence[int] | None = None,
 ) -> relax.Expr:
     """Add the columns of blocks to the pixels that they are from."""
+    emit.reject_truths(data)
     image, block = (emit.integers(x, "its sizes") for x in (image_shape, block_shape))
     rank = len(image)
     holes, steps = (list(given or [1] * rank) for given in (dilations, strides))

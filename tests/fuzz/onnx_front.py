@@ -154,8 +154,12 @@ def double_reference(
 
 _SINGLE = (
     "Resize", "Upsample", "DequantizeLinear", "DynamicQuantizeLinear", "ConstantOfShape",
+    "LRN",
 )  # fmt: skip
-"""Of which some operands, or results, are in single precision always; others hardly round."""
+"""Of which some operands, or results, are in single precision always; others hardly round.
+
+The sums that ONNX's reference takes for LRN are of as many channels as there are images.
+"""
 
 
 _NORMALISING = (

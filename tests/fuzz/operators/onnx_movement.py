@@ -63,7 +63,8 @@ def transpose(d: Draw) -> None:
 def squeeze(d: Draw) -> None:
     x = d.operand(range(1, 5), DTYPES, where=lambda name: 1 in d.dims(name))
     axes = d.some([i for i, n in enumerate(d.dims(x)) if n == 1])
-    d.add("Squeeze", [x, d.constant(axes, "int64")], exact=True)
+    named = [d.constant(axes, "int64")] if d.chance(0.8) else []  # else all of one element
+    d.add("Squeeze", [x, *named], exact=True)
 
 
 @ONNX.operator("Unsqueeze", 0.7)
@@ -105,6 +106,10 @@ def split(d: Draw) -> None:
     axis = _axis(d, x)
     length = d.dims(x)[axis]
     parts = d.integer(1, min(4, max(1, length)))
+    if length % parts == 0 and d.chance(0.5):
+        count = {"num_outputs": parts} if d.opset >= 18 else {}
+        d.add("Split", [x], parts, exact=True, axis=axis, **count)
+        return
     cuts = sorted(int(c) for c in d.random.permutation(max(length - 1, 0))[: parts - 1] + 1)
     sizes = [int(n) for n in np.diff([0, *cuts, length])]
     d.add("Split", [x, d.constant(sizes, "int64")], len(sizes), exact=True, axis=axis)
@@ -249,10 +254,8 @@ def triangle(d: Draw) -> None:
 
 @ONNX.operator("OneHot", 0.3)
 def one_hot(d: Draw) -> None:
-    x = d.operand(range(1, 3), ("int64", "int32"))
-    bounds = [d.constant(np.asarray(bound, d.dtype(x))) for bound in (-5, 4)]
-    x = d.add("Clip", [x, *bounds])
-    depth, values = d.constant(np.int64(5)), d.constant([0.0, d.integer(1, 2)], "float32")
+    x = d.operand(range(1, 3), ("int64", "int32"), where=d.within(-9, 8))
+    depth, values = d.constant(np.int64(9)), d.constant([0.0, d.integer(1, 2)], "float32")
     d.add("OneHot", [x, depth, values], exact=True, axis=d.pick([-1, 0]))
 
 
@@ -299,7 +302,8 @@ def filled(d: Draw) -> None:
 
 @ONNX.operator("Dropout", 0.2)
 def dropout(d: Draw) -> None:
-    d.add("Dropout", [d.operand()], exact=True)
+    ratio = [d.constant(np.float32(0.25))] if d.chance(0.5) else []
+    d.add("Dropout", [d.operand(), *ratio], exact=True)
 
 
 @ONNX.operator("SequenceConstruct+ConcatFromSequence", 0.2)

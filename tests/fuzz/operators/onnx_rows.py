@@ -87,7 +87,8 @@ def _channel_vectors(d: Draw, x: str, count: int) -> list[str]:
 def batch_norm(d: Draw) -> None:
     x = d.operand((4, 4, 4, 2, 3, 5))
     variance = d.constant(d.random.uniform(0.3, 2.0, d.dims(x)[1]), "float32")
-    d.add("BatchNormalization", [x, *_channel_vectors(d, x, 3), variance])
+    explicit = {"spatial": 1} if d.opset < 9 and d.chance(0.5) else {}
+    d.add("BatchNormalization", [x, *_channel_vectors(d, x, 3), variance], **explicit)
 
 
 @ONNX.operator("InstanceNormalization", 0.5)
@@ -108,6 +109,15 @@ def layer_norm(d: Draw) -> None:
         raise Refused
     operands = [x, d.numbers(*shape)] + ([d.numbers(*shape)] if d.chance(0.7) else [])
     d.add("LayerNormalization", operands, axis=axis)
+
+
+@ONNX.operator("RMSNormalization", 0.4)
+def rms_norm(d: Draw) -> None:
+    x = d.operand((2, 3, 4))
+    axis = d.integer(1, len(d.dims(x)) - 1)
+    if np.prod(d.dims(x)[axis:]) < 4:
+        raise Refused
+    d.add("RMSNormalization", [x, d.numbers(*d.dims(x)[axis:])], axis=axis)
 
 
 @ONNX.operator("GroupNormalization", 0.4)
@@ -152,7 +162,8 @@ def _reduction(name: str, exact: bool) -> None:
         if name == "ReduceLogSum":
             x = prepared(d, 0.05, np.inf)
         else:
-            x = d.operand(range(1, 5), ("float32", "float32", "float32", *INTEGERS))
+            whole = () if name == "ReduceLogSumExp" else INTEGERS
+            x = d.operand(range(1, 5), ("float32", "float32", "float32", *whole))
         axes = d.some(range(len(d.dims(x)))) if d.dims(x) else []
         axes = [axis - len(d.dims(x)) if d.chance(0.3) else axis for axis in axes]
         if name == "ReduceMean" and 0 in d.dims(x):
@@ -187,4 +198,5 @@ def top(d: Draw) -> None:
     if len(np.unique(d.values[x])) < d.values[x].size:
         raise Refused  # of equal numbers any may come first
     count = d.constant([d.integer(1, max(1, d.dims(x)[axis]))], "int64")
-    d.add("TopK", [x, count], 2, exact=True, axis=axis, largest=d.integer(0, 1))
+    order = {"largest": d.integer(0, 1)} if d.opset >= 11 else {}
+    d.add("TopK", [x, count], 2, exact=True, axis=axis, **order)

@@ -65,3 +65,12 @@ def test_nothing_is_repeated_of_an_axis_without_elements(mode: str, tmp_path: Pa
     x = np.ones((2, 3, 3), "float32")
     with pytest.raises(ModelError, match=r"^Pad repeats elements of an axis of which none is left"):
         _run(tmp_path / "m.onnx", x, "Pad", np.array([0, 0, -3, 0, 0, 4]), mode=mode)
+
+
+@pytest.mark.parametrize("kind", ["ReduceLogSum", "ReduceLogSumExp"])
+@pytest.mark.parametrize("shape", [(3, 5), (3, 0)])
+def test_logarithms_of_sums_of_integers_are_refused(
+    kind: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match=f"^{kind} .*of integers is not supported"):
+        _run(tmp_path / "m.onnx", np.ones(shape, "int64"), kind, np.array([1]))

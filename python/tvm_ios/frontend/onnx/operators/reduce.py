@@ -100,11 +100,13 @@ def _l2(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> rel
 
 
 def _log_sum(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
+    _expect_floats(emit, data)
     return emit(relax.op.log(_total(emit, data, axes, keep)))
 
 
 def _log_sum_exp(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
     """Add exponentials of what the largest element exceeds, which cannot overflow."""
+    _expect_floats(emit, data)
     if 0 in shape_of(data):
         return _log_sum(emit, emit(relax.op.exp(data)), axes, keep)
     largest = _largest(emit, data, axes, True)
@@ -113,6 +115,11 @@ def _log_sum_exp(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: boo
     terms = emit(relax.op.exp(relax.op.subtract(data, largest)))
     total = _log_sum(emit, terms, axes, keep)
     return emit(relax.op.add(total, emit.reshape(largest, shape_of(total))))
+
+
+def _expect_floats(emit: NodeEmitter, data: relax.Expr) -> None:
+    if not is_float(dtype_of(data)):  # implementations do not agree on what is rounded
+        raise emit.error("of integers is not supported.")
 
 
 _largest = _extreme(relax.op.max, -math.inf)

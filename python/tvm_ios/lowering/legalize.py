@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax, te, tirx, topi
 
 from ..graph.operators import Operator
 from ..relax_ir.building import building
@@ -99,7 +99,7 @@ def _fuse(
         builder.emit_func_output(result)
     passes = [
         relax.transform.CanonicalizeBindings(),
-        relax.transform.LegalizeOps(),
+        relax.transform.LegalizeOps({"relax.where": _where}),
         relax.transform.FuseTIR(),
     ]
     try:
@@ -108,6 +108,30 @@ def _fuse(
         return None
     functions = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
     return functions[0] if len(functions) == 1 else None
+
+
+def _where(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Choose among tensors and numbers; TVM itself leaves a number as a constant of no axes.
+
+    It refuses to fuse such constants.
+    """
+
+    def compute(*operands: te.Tensor | tirx.FloatImm | tirx.IntImm) -> te.Tensor:
+        return topi.where(*(o if isinstance(o, te.Tensor) else _filled(o) for o in operands))
+
+    return builder.call_te(compute, *map(_number_or_tensor, call.args))
+
+
+def _number_or_tensor(operand: relax.Expr) -> relax.Expr | tirx.FloatImm | tirx.IntImm:
+    array = constant_array(operand)
+    if array is None or array.ndim or str(array.dtype) == "bfloat16":
+        return operand
+    return tirx.const(array.item(), str(array.dtype))
+
+
+def _filled(number: tirx.FloatImm | tirx.IntImm) -> te.Tensor:
+    """Return a number as a tensor with one axis, which broadcasts."""
+    return te.compute((1,), lambda _: number, "number")
 
 
 def _is_operator_call(value: relax.Expr) -> bool:

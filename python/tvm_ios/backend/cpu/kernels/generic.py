@@ -17,6 +17,7 @@ from tvm import s_tir, sym, tirx
 from tvm.tirx.script import builder as T
 
 from ....ops.tensor import TensorSpec
+from ..isa.near_zero import accurate_near_zero
 from .kernel import Emit, Kernel, Phase
 
 _INNER = 64  # elements of a one-dimensional nest in one tile, for LLVM to vectorise
@@ -46,7 +47,7 @@ def generic_kernel(name: str, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
     tvm.error.InternalError
         If TVM cannot narrow the function's indices.
     """
-    narrow = _narrowed(func)
+    narrow = accurate_near_zero(_narrowed(func))
     key = ("generic", tvm_ffi.StructuralKey(narrow))
     return _kernel_of_nests(name, key, _schedule(narrow), num_inputs)
 
@@ -74,7 +75,7 @@ def scheduled_kernel(name: str, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
         s_tir.transform.LowerInitBlock(),
         s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
     ]
-    placed = tvm.transform.Sequential(passes)(_module(_narrowed(func)))
+    placed = tvm.transform.Sequential(passes)(_module(accurate_near_zero(_narrowed(func))))
     key = ("scheduled", tvm_ffi.StructuralKey(placed["main"]))
     return _kernel_of_nests(name, key, placed["main"], num_inputs)
 

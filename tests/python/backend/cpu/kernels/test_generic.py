@@ -157,3 +157,27 @@ def test_equal_operations_have_equal_keys() -> None:
     assert hash(first.key) == hash(second.key)
     assert first.key != kernel_of(op.add, (4, 6), (4, 6)).key
     assert first.key != kernel_of(op.subtract, (4, 6), (6,)).key
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["tanh", "atanh"])
+def test_small_results_are_as_exact_as_large_ones(
+    name: str, dtype: str, target: tvm.target.Target
+) -> None:
+    """TVM's own lowering gives 0 where a number added to 1 is 1."""
+    sizes = np.logspace(-30, 0 if name == "atanh" else 2, 999, endpoint=name != "atanh")
+    x = np.stack([sizes, -sizes]).astype(dtype)
+    body, reference = (op.tanh, np.tanh) if name == "tanh" else (op.atanh, np.arctanh)
+    (output,) = run_kernel(kernel_of(body, relax.TensorType(x.shape, dtype)), [x], target)
+    relative = 2.5e-7 if dtype == "float32" else 5e-16
+    expected = reference(x.astype("longdouble"))
+    np.testing.assert_allclose(output.astype("longdouble"), expected, rtol=relative)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_tanh_of_special_numbers(target: tvm.target.Target) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1e-45, -1e38, 0.625, -0.6249999], "float32")
+    (output,) = run_kernel(kernel_of(op.tanh, x.shape), [x], target)
+    np.testing.assert_allclose(output, np.tanh(x), rtol=2.5e-7)
+    np.testing.assert_array_equal(np.signbit(output[1:]), np.signbit(x[1:]))

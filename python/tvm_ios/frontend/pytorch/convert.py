@@ -18,7 +18,7 @@ from ..emitter import constant
 from ..limits import Limits
 from ..naming_builder import NamingBuilder
 from .folding import constants, given
-from .node_emitter import AtenEmitter, name_of_dtype
+from .node_emitter import AtenEmitter, has_complex, name_of_dtype
 from .operators import apply, find
 from .tensors import array_of
 
@@ -82,17 +82,18 @@ def missing_operators(program: torch.export.ExportedProgram) -> set[Any]:
     known = constants(program)
     graphs = [module.graph for module in program.graph_module.modules() if hasattr(module, "graph")]
     calls = (
-        node.target
+        node
         for graph in graphs
         for node in graph.nodes
         if node.op == "call_function" and node not in known
     )
-    return {target for target in calls if not _is_known(target)}
+    return {node.target for node in calls if not _is_known(node)}
 
 
-def _is_known(target: Any) -> bool:
+def _is_known(node: torch.fx.Node) -> bool:
+    target = node.target
     others = target is operator.getitem or _checks(target) or _is_branch(target)
-    return others or find(target) is not None
+    return others or find(target, has_complex(node)) is not None
 
 
 def _is_branch(target: Any) -> bool:
@@ -151,6 +152,9 @@ class _Converter:
         results = []
         for value in output.args[0]:
             if isinstance(value, torch.fx.Node):
+                if value.meta["val"].dtype.is_complex:
+                    raise ModelError("The program returns complex numbers, which are not "
+                                     "supported; return torch.view_as_real of them.")  # fmt: skip
                 results.append(self._value(value))
             elif value is not None:
                 raise ModelError(
@@ -167,7 +171,7 @@ class _Converter:
         emit = AtenEmitter(self._bindings, node)
         if _is_branch(node.target):
             return self._branch(node, emit)
-        entry = find(node.target)
+        entry = find(node.target, has_complex(node))
         if entry is None:
             raise emit.error("is not supported; export the model without it.")
         self._builder.module = module_of(node)
@@ -209,8 +213,12 @@ class _Converter:
 
     def _value(self, node: torch.fx.Node) -> Any:
         """Return what a node computes; a weight is copied when it is first needed."""
+        import torch
+
         if node not in self.values and node in self._known:
             tensor = self._known[node]
+            if tensor.is_complex():
+                tensor = torch.view_as_real(tensor.resolve_conj())
             name_of_dtype(tensor.dtype, f"The constant {node.name!r}")
             self.values[node] = constant(array_of(tensor))
         return self.values[node]

@@ -90,7 +90,7 @@ class AtenEmitter(NodeEmitter):
         dtype = dtype or self.dtype
         if isinstance(value, relax.Expr):
             return converted(self, value, dtype)
-        return relax.const(value, dtype)
+        return self.literal(value, dtype)
 
     def broadcast(self, x: relax.Expr, shape: Sequence[int]) -> relax.Expr:
         """Broadcast a tensor; a large weight does not count as so many constants.
@@ -120,6 +120,17 @@ def name_of_dtype(dtype: torch.dtype, where: str) -> str:
         raise ModelError(f"{where} has the type {name}, which is not supported; export the model "
                          "with another type.")  # fmt: skip
     return name
+
+
+def has_complex(node: torch.fx.Node) -> bool:
+    """Return whether a node takes or returns complex numbers."""
+    values = (each.meta.get("val") for each in (node, *node.all_input_nodes))
+    tensors = (
+        tensor
+        for value in values
+        for tensor in (value if isinstance(value, tuple | list) else [value])
+    )
+    return any(hasattr(tensor, "dtype") and tensor.dtype.is_complex for tensor in tensors)
 
 
 def _wanted(node: torch.fx.Node) -> Sequence[bool]:

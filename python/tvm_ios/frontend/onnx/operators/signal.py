@@ -15,10 +15,14 @@ from .table import operator
 def _transformed(
     emit: NodeEmitter, data: relax.Expr, real: np.ndarray, imaginary: np.ndarray
 ) -> relax.Expr:
-    """Multiply complex rows ``[..., n, 1 or 2]`` by a complex matrix ``[n, k]``."""
+    """Multiply complex rows ``[..., n, 1 or 2]`` by a complex matrix ``[n, k]``.
+
+    Where sines are 0, they are exactly: a number that is real has no imaginary part left over.
+    """
     shape = shape_of(data)
     dtype = dtype_of(data)
-    cosines, sines = (constant(part.astype(dtype)) for part in (real, imaginary))
+    exact = (np.where(abs(part) < 1e-14 * abs(part).max(), 0, part) for part in (real, imaginary))
+    cosines, sines = (constant(part.astype(dtype)) for part in exact)
     parts = [
         emit.reshape(emit.slice(data, len(shape) - 1, i, i + 1), shape[:-1])
         for i in range(shape[-1])

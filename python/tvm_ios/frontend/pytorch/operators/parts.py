@@ -103,7 +103,7 @@ def select_scatter(
     axis = emit.axis(axis, len(shape))
     place %= shape[axis]
     part = emit.reshape(emit.operand(source), [*shape[:axis], 1, *shape[axis + 1 :]])
-    return _replaced(emit, data, part, axis, [place])
+    return replaced(emit, data, part, axis, [place])
 
 
 @operator("slice_scatter.default")
@@ -117,19 +117,18 @@ def slice_scatter(
     step: int,
 ) -> relax.Expr:
     """Return the data with other elements in a slice."""
-    shape = list(shape_of(data))
-    axis = emit.axis(axis, len(shape))
-    places = range(*slice(begin, end, step).indices(shape[axis]))
-    shape[axis] = len(places)
-    part = emit.broadcast(emit.operand(source), shape)
-    return _replaced(emit, data, part, axis, list(places))
+    axis = emit.axis(axis, len(shape_of(data)))
+    places = range(*slice(begin, end, step).indices(shape_of(data)[axis]))
+    return replaced(emit, data, emit.operand(source), axis, list(places))
 
 
-def _replaced(
+def replaced(
     emit: AtenEmitter, data: relax.Expr, part: relax.Expr, axis: int, places: list[int]
 ) -> relax.Expr:
     """Return the data with a part at places of an axis, which follow each other or have gaps."""
-    length = shape_of(data)[axis]
+    shape = shape_of(data)
+    length = shape[axis]
+    part = emit.broadcast(part, [*shape[:axis], len(places), *shape[axis + 1 :]])
     if not places:
         return data
     first, last = places[0], places[-1] + 1

@@ -57,13 +57,17 @@ def _is_negative(x: Term) -> Term:
 
 @operator("hypot.default", "prims.hypot.default")
 def hypot(emit: AtenEmitter, left: Any, right: Any) -> relax.Expr:
+    return hypotenuse(*terms(emit, left, right)).expr
+
+
+def hypotenuse(left: Term, right: Term) -> Term:
     """Return the root of the sum of squares, which cannot overflow; an infinity outweighs NaN."""
-    a, b = map(abs, terms(emit, left, right))
+    a, b = abs(left), abs(right)
     largest = a.maximum(b)
     ratio = a.minimum(b) / largest
     root = largest * (1 + ratio * ratio).of(relax.op.sqrt)
     root = root.filled(largest.equals(0), 0)
-    return root.filled(a.equals(math.inf) | b.equals(math.inf), math.inf).expr
+    return root.filled(a.equals(math.inf) | b.equals(math.inf), math.inf)
 
 
 @operator("frexp.Tensor", "prims.frexp.default")

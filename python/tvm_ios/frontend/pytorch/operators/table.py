@@ -44,6 +44,9 @@ class Entry:
 OPERATORS: dict[str, Entry] = {}
 """By name and overload, such as ``add.Tensor``; with a namespace where that is not ``aten``."""
 
+OF_COMPLEX: dict[str, Entry] = {}
+"""The same for calls that take or return complex numbers, each as a pair on a last axis."""
+
 
 def operator(*names: str) -> Callable[[Converter], Converter]:
     """Register a function as the converter of overloads of operators."""
@@ -57,9 +60,22 @@ def operator(*names: str) -> Callable[[Converter], Converter]:
     return enter
 
 
-def find(target: Any) -> Entry | None:
-    """Return the entry of an overload of an operator."""
-    return OPERATORS.get(str(target).removeprefix("aten."))
+def complex_operator(*names: str) -> Callable[[Converter], Converter]:
+    """Register a converter of calls that take or return complex numbers."""
+
+    def enter(convert: Converter) -> Converter:
+        for name in names:
+            assert name not in OF_COMPLEX, f"{name} has two converters"
+            OF_COMPLEX[name] = Entry(convert)
+        return convert
+
+    return enter
+
+
+def find(target: Any, of_complex: bool = False) -> Entry | None:
+    """Return the entry of an overload of an operator, for real or for complex numbers."""
+    table = OF_COMPLEX if of_complex else OPERATORS
+    return table.get(str(target).removeprefix("aten."))
 
 
 def apply(

@@ -87,6 +87,29 @@ class Bindings:
         """
         self._limits.spend("bytes", size_of(shape, dtype), where)
 
+    def inputs_of(self, expr: relax.Expr) -> list[str]:
+        """Return the names of the network's inputs that ``expr`` is computed from.
+
+        Parameters
+        ----------
+        expr : relax.Expr
+            An expression of variables that are bound, or are inputs.
+        """
+        names: list[str] = []
+        seen: set[relax.Var] = set()
+        waiting = [expr]
+        while waiting:
+            for var in relax.analysis.free_vars(waiting.pop()):
+                if var in seen:
+                    continue
+                seen.add(var)
+                value = self.builder.lookup_binding(var)
+                if value is None:
+                    names.append(var.name)
+                else:
+                    waiting.append(value)
+        return names
+
     def _is_known(self, expr: relax.Expr) -> bool:
         """Return whether ``expr`` is computed from constants alone."""
         if isinstance(expr, relax.Var):

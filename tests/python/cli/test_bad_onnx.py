@@ -145,7 +145,7 @@ BAD_MODELS = {
             NODE("Expand", ["x", "b"], ["y"]),
             constants={"minus": np.array([-1])},
         ),
-        "Expand computes its shape while it runs",
+        "Expand computes its shape from the input 'x' while it runs",
     ),
     "an opset of the future": (_model("n.onnx", NODE("Relu", ["x"], ["y"]), opset=99), "opset 99"),
     "a model of more than 2 GB": (_sparse("huge.onnx", 1 << 31), "as external data"),

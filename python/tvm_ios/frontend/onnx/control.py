@@ -29,11 +29,10 @@ _MOST = 4096
 def branch(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body: Body) -> Value:
     """Convert the branch of an ``If`` that a constant chooses."""
     condition = _known(inputs[0])
-    if condition is None or condition.size != 1:
-        raise emit.error(
-            "chooses a branch while the model runs, which is not supported; export the model "
-            "without it."
-        )
+    if condition is None:
+        raise emit.error(f"chooses a branch{emit.while_running(inputs[0])}.")
+    if condition.size != 1:
+        raise emit.error(f"chooses a branch by {condition.size} numbers, not by one.")
     name = "then_branch" if condition.reshape(-1)[0] else "else_branch"
     return tuple(body(_graph(node, name))([]))
 
@@ -44,7 +43,7 @@ def loop(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body:
     most, condition, *states = [*inputs, None][: max(len(inputs), 2)]
     count = None if most is None else _known(most)
     if most is not None and count is None:
-        raise emit.error("has a number of steps that is computed while the model runs.")
+        raise emit.error(f"computes its number of steps{emit.while_running(most)}.")
     limit = _MOST if count is None else int(count.reshape(-1)[0])
     goes_on = True if condition is None else _truth(emit, condition)
     step, results = body(graph), []
@@ -149,10 +148,7 @@ def _known(value: Value) -> np.ndarray | None:
 def _truth(emit: NodeEmitter, condition: Value) -> bool:
     known = _known(condition)
     if known is None:
-        raise emit.error(
-            "decides while the model runs whether it goes on, which is not supported; export the "
-            "model without it."
-        )
+        raise emit.error(f"decides whether it goes on{emit.while_running(condition)}.")
     return bool(known.reshape(-1)[0])
 
 

@@ -53,12 +53,30 @@ class NodeEmitter(Emitter):
         Raises
         ------
         ModelError
-            If it is computed when the model runs; the message contains ``what``.
+            If it is computed when the model runs; the message contains ``what``, and the inputs
+            that it is computed from.
         """
         value = constant_array(x)
         if value is None:
-            raise self.error(f"computes {what} while it runs; export the model with constant ones.")
+            raise self.error(f"computes {what}{self.while_running(x)}.")
         return value
+
+    def number(self, x: relax.Expr, what: str) -> float:
+        """Return the value of a constant with one element."""
+        value = self.array(x, what)
+        if value.size != 1:
+            raise self.error(f"needs {what} as one number, but is given {value.size}.")
+        return value.reshape(-1)[0].item()
+
+    def while_running(self, x: relax.Expr) -> str:
+        """Return the end of a sentence on what is not known before the model runs, with advice."""
+        names = [repr(name) for name in self._bindings.inputs_of(x)]
+        if not names:
+            return " while it runs; export the model with constant ones"
+        several = len(names) > 1
+        inputs = f"inputs {_listed(names)}" if several else f"input {names[0]}"
+        wanted = "make them initializers" if several else "make it an initializer"
+        return f" from the {inputs} while it runs; {wanted}, or export the model with constant ones"
 
     def reject_truths(self, x: relax.Expr) -> None:
         """Raise a ModelError if elements that are added, or multiplied, are truths."""
@@ -102,3 +120,7 @@ class NodeEmitter(Emitter):
             self.allocate(shape, dtype_of(x))
             return constant(np.broadcast_to(self.array(x, "what it repeats"), shape))
         return self(relax.op.broadcast_to(x, tuple(shape)))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

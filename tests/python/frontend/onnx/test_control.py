@@ -126,7 +126,7 @@ def test_sequences_of_other_lengths_are_refused(tmp_path: Path) -> None:
                 "d = Less (i, three)",
                 "r = ReduceSum <keepdims = 0> (s)\n      z = Sub (r, r)\n      d = Less (z, r)",
             ),
-            "decides while the model runs",
+            "decides whether it goes on from the input 'x' while it runs; make it an initializer",
         ),
     ],
     ids=["endless", "endless in one node", "long", "computed"],

@@ -16,7 +16,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m conformance", description=description)
     made.formatter_class = argparse.RawDescriptionHelpFormatter
     made.add_argument("patterns", nargs="*", metavar="PATTERN", help="parts of tests' names")
-    made.add_argument("--suite", choices=list(FORMS), help="ONNX's or PyTorch's (default: both)")
+    made.add_argument("--suite", choices=list(FORMS), help="default: all")
     made.add_argument(
         "--form",
         type=_forms,
@@ -32,9 +32,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         help="every N-th test, from the I-th on",
     )
     made.add_argument("--json", type=Path, metavar="FILE", help="write all outcomes")
-    made.add_argument(
-        "--write", type=Path, metavar="FILE", help="put the table of ONNX's into a document"
-    )
+    made.add_argument("--write", type=Path, metavar="FILE", help="put the tables into a document")
     return made
 
 

@@ -9,11 +9,12 @@ from typing import Protocol, cast
 
 from .outcome import Outcome
 
-ONNX, VARIANTS, TORCH = "onnx", "variants", "torch"
+ONNX, VARIANTS, TORCH, PEERS = "onnx", "variants", "torch", "peers"
 FORMS = {
     ONNX: ("as is", "deciding", "weights", "constants"),
     VARIANTS: ("types", "opsets"),
     TORCH: ("float32", "float16"),
+    PEERS: ("ONNX Runtime", "OpenVINO"),
 }
 """The names of each suite's forms, the suites in the order in which they run."""
 

@@ -1,58 +1,169 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of ONNX's operators in the documents."""
+"""The tables of operators in the documents."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-import onnx.defs
+from . import onnx_suite, variants
+from .outcome import LEFT_OUT, REFUSED, RIGHT, Outcome, Test
+from .suites import FORMS, ONNX, PEERS, TORCH, VARIANTS
 
-from . import onnx_suite
-from .outcome import REFUSED, RIGHT, Outcome, Test
-from .suites import ONNX
-
-BEGIN, END = "<!-- operators: begin -->", "<!-- operators: end -->"
 _MOST = 100  # characters of a reason
 
 
 def written(outcomes: Mapping[Test, Outcome], page: str) -> str:
-    """Return a page with the table of these outcomes between its marks."""
-    head, rest = page.split(BEGIN)
-    _, tail = rest.split(END)
-    return f"{head}{BEGIN}\n{table(outcomes)}\n{END}{tail}"
+    """Return a page with the tables of the suites that ran between their marks."""
+    ran = {test.suite for test in outcomes}
+    for name, suites, table in (
+        ("onnx", {ONNX, VARIANTS, PEERS}, onnx_table),
+        ("pytorch", {TORCH}, torch_table),
+    ):
+        if suites <= ran:
+            begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+            head, rest = page.split(begin)
+            _, tail = rest.split(end)
+            page = f"{head}{begin}\n{table(outcomes)}\n{end}{tail}"
+    return page
 
 
-def table(outcomes: Mapping[Test, Outcome]) -> str:
-    """Return a row for each operator: its versions, what is right, what is refused, and why."""
-    rows: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    reasons: dict[str, set[str]] = defaultdict(set)
+@dataclass
+class _Row:
+    """What is known of an operator; sets are of tests."""
+
+    right: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    peers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    types: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    versions: set[str] = field(default_factory=set)
+    reasons: set[str] = field(default_factory=set)
+
+
+def onnx_table(outcomes: Mapping[Test, Outcome]) -> str:
+    """Return a row for each operator of ONNX: versions, types, counts, and what is refused."""
+    rows: dict[str, _Row] = defaultdict(_Row)
     for test, outcome in outcomes.items():
-        if test.suite != ONNX:
-            continue
-        operator = onnx_suite.operator_of(test.name)
-        rows[operator][outcome.status].add(test.name)
-        if outcome.status == REFUSED and test.form == onnx_suite.CONSTANTS:
-            reasons[operator].add(_shortened(outcome.reason))
-    lines = ["| operator | versions | tests right | refused | why, with constant inputs |",
-             "| --- | --- | ---: | ---: | --- |"]  # fmt: skip
-    for operator, found in sorted(rows.items()):
-        right = found[RIGHT]
-        refused = found[REFUSED] - right
-        why = "; ".join(sorted(reasons[operator])) if refused else ""
-        lines.append(
-            f"| {operator} | {_versions(operator)} | {len(right)} | {len(refused)} | {why} |"
-        )
+        if test.suite == ONNX:
+            _count_test(rows[onnx_suite.operator_of(test.name)], test, outcome)
+        elif test.suite == VARIANTS:
+            variant = variants.variants(test.form)[test.name]
+            _count_variant(rows[variant.operator], variant, outcome)
+        elif test.suite == PEERS and outcome.status == RIGHT:
+            rows[onnx_suite.operator_of(test.name)].peers[test.form].add(test.name)
+    peers = FORMS[PEERS]
+    head = ["operator", "versions", "types", "right", "refused", *peers, "why"]
+    lines = [_line(head), _line(["---", "---", "---", *["---:"] * (2 + len(peers)), "---"])]
+    lines += [_onnx_line(name, rows[name]) for name in sorted(rows)]
+    return "\n".join([*lines, "", *_totals(outcomes)])
+
+
+def _count_test(row: _Row, test: Test, outcome: Outcome) -> None:
+    if outcome.status == RIGHT:
+        row.right.add(test.name)
+        row.types[RIGHT] |= variants.own_types(test.name)
+    elif outcome.status == REFUSED:
+        row.refused.add(test.name)
+        if test.form == onnx_suite.CONSTANTS:
+            row.reasons.add(_shortened(outcome.reason))
+
+
+def _count_variant(row: _Row, variant: variants.Variant, outcome: Outcome) -> None:
+    if not variant.variable:
+        row.versions |= {variant.label} if outcome.status == RIGHT else set()
+    elif variant.is_main:
+        row.types[outcome.status].add(variant.label)
+
+
+def _onnx_line(name: str, row: _Row) -> str:
+    refused = row.refused - row.right
+    types = row.types[RIGHT]
+    lacking = row.types[REFUSED] - types
+    why = sorted(row.reasons) if refused else []
+    if lacking and types:
+        why.append(f"not in {_listed(lacking)}")
+    counts = [len(row.peers[peer]) for peer in FORMS[PEERS]]
+    versions = _versions(name, row)
+    return _line([name, versions, _listed(types), len(row.right), len(refused), *counts,
+                  "; ".join(why)])  # fmt: skip
+
+
+def _versions(name: str, row: _Row) -> str:
+    """Return the versions of an operator; those in parentheses have no test that is right."""
+    labels = list(map(str, variants.versions(name)))
+    proven = {*row.versions, *(labels[-1:] if row.right else [])}
+    return ", ".join(label if label in proven else f"({label})" for label in labels)
+
+
+def _totals(outcomes: Mapping[Test, Outcome]) -> Iterable[str]:
+    """Yield the sentences that compare the tests that are right."""
+    ours = [test for test, outcome in outcomes.items() if _is_right(test, outcome, ONNX)]
+    as_is = {test.name for test in ours if test.form == onnx_suite.AS_IS}
+    fixed = {test.name for test in ours if test.form in (onnx_suite.AS_IS, onnx_suite.DECIDING)}
+    count = len({test.name for test in outcomes if test.suite == ONNX})
+    yield f"Of {count} tests {len(as_is)} are right as they are, {len(fixed)} with constant lists"
+    peers = [
+        f"{sum(_is_right(t, o, PEERS) and t.form == peer for t, o in outcomes.items())} on {peer}"
+        for peer in FORMS[PEERS]
+    ]
+    yield f"and numbers; {' and '.join(peers)}."
+
+
+def _is_right(test: Test, outcome: Outcome, suite: str) -> bool:
+    return test.suite == suite and outcome.status == RIGHT
+
+
+def torch_table(outcomes: Mapping[Test, Outcome]) -> str:
+    """Return the operators of PyTorch that are right, and a row for each other one."""
+    found: dict[str, dict[str, Outcome]] = defaultdict(dict)
+    for test, outcome in outcomes.items():
+        if test.suite == TORCH:
+            found[test.name][test.form] = outcome
+    whole = [name for name in sorted(found) if _is_whole(found[name])]
+    others = sorted(name for name in found if name not in whole)
+    lines = [f"Right, all samples: {', '.join(f'`{name}`' for name in whole)}.", ""]
+    lines += [_line(["operator", *FORMS[TORCH], "why"]), _line(["---"] * 4)]
+    for name in others:
+        by_form = [found[name].get(form) for form in FORMS[TORCH]]
+        why = next((o.reason for o in by_form if o is not None and o.reason), "")
+        lines.append(_line([f"`{name}`", *map(_samples, by_form), _shortened(why)]))
     return "\n".join(lines)
 
 
-def _versions(operator: str) -> str:
-    found = sorted({
-        schema.since_version
-        for schema in onnx.defs.get_all_schemas_with_history()
-        if schema.name == operator and schema.domain == ""
-    })  # fmt: skip
-    return ", ".join(map(str, found))
+def _is_whole(forms: Mapping[str, Outcome]) -> bool:
+    statuses = {outcome.status for outcome in forms.values()}
+    return RIGHT in statuses and statuses <= {RIGHT, LEFT_OUT}
+
+
+def _samples(outcome: Outcome | None) -> str:
+    """Return how many samples are right, of those that have one right answer."""
+    if outcome is None:
+        return ""
+    counted = [sample.status for sample in outcome.samples if sample.status != LEFT_OUT]
+    return f"{counted.count(RIGHT)} of {len(counted)}" if counted else "left out"
+
+
+def _line(cells: Sequence[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+_FAMILIES = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64)}
+
+
+def _listed(types: set[str]) -> str:
+    """Return types by name; all sizes of a kind of integers as one."""
+    left, names = set(types), []
+    for family, sizes in _FAMILIES.items():
+        members = {f"{family}{size}" for size in sizes}
+        if members <= left:
+            names.append(f"{family}8-64")
+            left -= members
+    return " ".join(sorted(left, key=_rank) + names)
+
+
+def _rank(name: str) -> tuple[bool, str]:
+    return "float" not in name and name != "double", name
 
 
 def _shortened(reason: str) -> str:
@@ -60,4 +171,4 @@ def _shortened(reason: str) -> str:
     text = reason.split("; export")[0].rstrip(".")
     if ".onnx has " in text:
         text = text.split(".onnx has ")[1]
-    return text[:_MOST].replace("|", "/")
+    return text[:_MOST].replace("|", "/").replace("\n", " ")

@@ -24,7 +24,9 @@ from onnx import helper
 from . import onnx_suite
 
 TYPES, OPSETS = "types", "opsets"
-_OLDEST = 7
+OLDEST = 7
+_RENAMED = {"K": "k", "constant_value": "value"}
+"""Inputs that had other names as attributes."""
 _DECIDED = {
     "BlackmanWindow", "ConstantOfShape", "HammingWindow", "HannWindow", "MelWeightMatrix", "Range",
 }  # fmt: skip
@@ -33,7 +35,7 @@ _MOST = {TYPES: 2, OPSETS: 3}
 """How many tests of an operator there are in a type, or in a version."""
 
 _DTYPES: dict[str, np.dtype[Any]] = {
-    f"tensor({name})": np.dtype(dtype)
+    name: np.dtype(dtype)
     for name, dtype in {
         "float": "float32", "double": "float64", "float16": "float16",
         "bfloat16": ml_dtypes.bfloat16, "bool": "bool", "int8": "int8", "int16": "int16",
@@ -67,6 +69,43 @@ class Variant:
     model: onnx.ModelProto
     inputs: list[np.ndarray]
 
+    @property
+    def is_main(self) -> bool:
+        """Whether it is the type of the operator's data that differs."""
+        return self.variable == _main_variable(self.operator)
+
+
+def own_types(name: str) -> set[str]:
+    """Return the types of the data of one of ONNX's tests."""
+    case = onnx_suite.cases()[name.split("_expanded")[0]]
+    node = case.model.graph.node[0]
+    schema = onnx.defs.get_schema(node.op_type)
+    main = _main_variable(node.op_type)
+    bound = {name for name, kind in _bindings(schema.inputs, node.input) if kind == main}
+    kinds = {v.type.tensor_type.elem_type for v in case.model.graph.input if v.name in bound}
+    dtypes = [helper.tensor_dtype_to_np_dtype(kind) for kind in kinds]
+    return {label for label, dtype in _DTYPES.items() if dtype in dtypes}
+
+
+@cache
+def _main_variable(operator: str) -> str:
+    """Return the first type variable of the inputs that stands for several types."""
+    schema = onnx.defs.get_schema(operator)
+    several = {
+        constraint.type_param_str
+        for constraint in schema.type_constraints
+        if len(_labels(constraint)) > 1
+    }
+    return next((i.type_str for i in schema.inputs if i.type_str in several), "")
+
+
+def _labels(constraint: Any) -> list[str]:
+    """Return the types that a variable may stand for, of those that there are here."""
+    names = (
+        name.removeprefix("tensor(").removesuffix(")") for name in constraint.allowed_type_strs
+    )
+    return sorted(name for name in names if name in _DTYPES)
+
 
 @cache
 def variants(form: str) -> dict[str, Variant]:
@@ -78,7 +117,8 @@ def variants(form: str) -> dict[str, Variant]:
             continue
         for variant in derive(case):
             key = (variant.operator, variant.variable, variant.label)
-            made[key].append((f"{name}@{variant.variable}{variant.label}", variant))
+            what = f"{variant.variable}=" if variant.variable else "opset "
+            made[key].append((f"{name}@{what}{variant.label}", variant))
     return dict(entry for found in made.values() for entry in _spread(found, _MOST[form]))
 
 
@@ -95,32 +135,31 @@ def _in_other_types(case: Any) -> Iterator[Variant]:
         variable = constraint.type_param_str
         names = {name for formal in bound for name, types in formal if types == variable}
         own = {v.type.tensor_type.elem_type for v in case.model.graph.input if v.name in names}
-        for allowed in sorted(set(constraint.allowed_type_strs) & _DTYPES.keys()):
-            dtype = _DTYPES[allowed]
-            if not own or helper.np_dtype_to_tensor_dtype(dtype) in own:
-                continue
-            change = _retyping(names, dtype)
-            label = allowed.removeprefix("tensor(").removesuffix(")")
-            yield from _changed(case, node.op_type, f"{variable}=", label, change)
+        for label in _labels(constraint):
+            dtype = _DTYPES[label]
+            if own and helper.np_dtype_to_tensor_dtype(dtype) not in own:
+                yield from _changed(case, node.op_type, variable, label, _retyping(names, dtype))
 
 
 def _in_older_versions(case: Any) -> Iterator[Variant]:
     node, opset = case.model.graph.node[0], _opset(case.model)
     newest = _schema(node.op_type, opset, node.domain)
     for version in versions(node.op_type):
-        if _OLDEST <= version < newest.since_version:
+        if version < newest.since_version:
             change = _in_version(newest, _schema(node.op_type, version, node.domain))
-            yield from _changed(case, node.op_type, "opset ", str(version), change)
+            yield from _changed(case, node.op_type, "", str(version), change)
 
 
 @cache
 def versions(operator: str) -> list[int]:
-    """Return the opsets in which an operator has changed."""
-    return sorted({
+    """Return the versions of an operator, each the opset that it is from."""
+    changed = sorted({
         schema.since_version
         for schema in onnx.defs.get_all_schemas_with_history()
         if schema.name == operator and schema.domain == ""
     })  # fmt: skip
+    first = max((version for version in changed if version <= OLDEST), default=0)
+    return [version for version in changed if version >= first]
 
 
 _Change = Callable[[onnx.ModelProto, dict[str, np.ndarray]], bool]
@@ -186,10 +225,11 @@ def _in_version(newest: onnx.defs.OpSchema, older: onnx.defs.OpSchema) -> _Chang
 
     def change(model: onnx.ModelProto, given: dict[str, np.ndarray]) -> bool:
         node = model.graph.node[0]
-        model.opset_import[0].version = older.since_version
+        model.opset_import[0].version = max(older.since_version, OLDEST)
         for formal, name in _formals(newest.inputs, node.input):
-            if formal.name in older.attributes and name:
-                _move_to_attribute(model, formal.name, name, given, older)
+            attribute = _RENAMED.get(formal.name, formal.name)
+            if attribute in older.attributes and name:
+                _move_to_attribute(model, attribute, name, given, older)
         while node.input and not node.input[-1]:
             node.input.pop()
         _drop_defaults(node, newest, older)
@@ -201,17 +241,18 @@ def _in_version(newest: onnx.defs.OpSchema, older: onnx.defs.OpSchema) -> _Chang
 
 def _move_to_attribute(
     model: onnx.ModelProto,
-    formal: str,
+    attribute: str,
     name: str,
     given: dict[str, np.ndarray],
     older: onnx.defs.OpSchema,
 ) -> None:
     node, array = model.graph.node[0], given.pop(name)
-    kind = onnx.AttributeProto.AttributeType.Value(older.attributes[formal].type.name)
-    value = array.ravel().tolist()
+    kind = onnx.AttributeProto.AttributeType.Value(older.attributes[attribute].type.name)
+    floats = kind in (onnx.AttributeProto.FLOAT, onnx.AttributeProto.FLOATS)
+    value = array.astype("float32" if floats else array.dtype).ravel().tolist()
     if kind not in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
         (value,) = value
-    node.attribute.append(helper.make_attribute(formal, value, attr_type=kind))
+    node.attribute.append(helper.make_attribute(attribute, value, attr_type=kind))
     node.input[:] = ["" if other == name else other for other in node.input]
     kept = [value for value in model.graph.input if value.name != name]
     del model.graph.input[:]

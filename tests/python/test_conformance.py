@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from conformance import variants, variants_suite
 from conformance.__main__ import main
 from conformance.outcome import (
     CRASH,
@@ -60,3 +62,23 @@ def test_a_run(tmp_path: Path, capsys) -> None:
 def test_wrong_flags_are_refused(flags: list[str]) -> None:
     with pytest.raises(SystemExit):
         main(flags)
+
+
+def test_variants_in_types_and_versions() -> None:
+    types, opsets = variants.variants(variants.TYPES), variants.variants(variants.OPSETS)
+    whole = types["test_relu@T=int8"]
+    assert whole.is_main
+    assert whole.inputs[0].dtype == np.int8
+    assert variants_suite.outcome_of("test_relu@T=int8", variants.TYPES).status == RIGHT
+    name = "test_constant_pad@opset 2"
+    (node,) = opsets[name].model.graph.node
+    assert len(node.input) == 1
+    assert "pads" in {attribute.name for attribute in node.attribute}
+    assert variants_suite.outcome_of(name, variants.OPSETS).status == RIGHT
+
+
+def test_a_type_without_a_reference_must_be_refused(monkeypatch) -> None:
+    monkeypatch.setattr(variants_suite, "_reference", lambda model, inputs: None)
+    outcome = variants_suite.outcome_of("test_relu@T=int8", variants.TYPES)
+    assert outcome.status == WRONG
+    assert "not refused" in outcome.reason

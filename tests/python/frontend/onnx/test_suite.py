@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from conformance import onnx_suite
-from conformance.outcome import FINDINGS, REFUSED, RIGHT, WRONG, Outcome, Test
-from conformance.suites import ONNX
-from conformance.table import BEGIN, END, written
+from conformance.outcome import FINDINGS, LEFT_OUT, REFUSED, RIGHT, WRONG, Outcome, Test
+from conformance.suites import ONNX, PEERS, TORCH, VARIANTS
+from conformance.table import written
 
 ANSWERED = {
     "test_attention_4d_gqa", "test_bitshift_left_int32_negative_shift", "test_batchnorm_example",
@@ -55,18 +55,35 @@ def test_differences_are_found() -> None:
     assert "differ" in onnx_suite.difference([np.float32([1, np.nan]), right[1]], right, 1e-3)
 
 
-def test_the_table_counts_and_gives_reasons() -> None:
+def test_the_table_of_onnx() -> None:
     form = onnx_suite.CONSTANTS
+    refused = Outcome(REFUSED, "f.onnx has operators: Det; export it again.")
     outcomes = {
         Test(ONNX, "test_relu", form): Outcome(RIGHT),
-        Test(ONNX, "test_det_2d", form): Outcome(
-            REFUSED, "f.onnx has operators: Det; export it again."
-        ),
+        Test(ONNX, "test_relu", onnx_suite.AS_IS): Outcome(RIGHT),
+        Test(ONNX, "test_det_2d", form): refused,
         Test(ONNX, "test_det_nd", form): Outcome(WRONG, "by 1"),
+        Test(VARIANTS, "test_relu@T=int8", "types"): Outcome(RIGHT),
+        Test(VARIANTS, "test_relu@T=double", "types"): refused,
+        Test(VARIANTS, "test_relu@opset 13", "opsets"): Outcome(RIGHT),
+        Test(PEERS, "test_relu", "OpenVINO"): Outcome(RIGHT),
     }
-    page = written(outcomes, f"before\n{BEGIN}\nold\n{END}\nbehind")
+    page = written(outcomes, "before\n<!-- onnx: begin -->\nold\n<!-- onnx: end -->\nbehind")
     assert page.startswith("before")
     assert page.endswith("behind")
     assert "old" not in page
-    assert "| Det | 11, 22 | 0 | 1 | operators: Det |" in page
-    assert "| Relu | 1, 6, 13, 14 | 1 | 0 |  |" in page
+    assert "| Det | (11), (22) |  | 0 | 1 | 0 | 0 | operators: Det |" in page
+    assert "| Relu | (6), 13, 14 | float int8 | 1 | 0 | 0 | 1 | not in double |" in page
+    assert "Of 3 tests 1 are right as they are, 1 with constant lists\nand numbers; " in page
+
+
+def test_the_table_of_pytorch() -> None:
+    samples = (Outcome(RIGHT), Outcome(REFUSED, "no kernel"), Outcome(LEFT_OUT))
+    outcomes = {
+        Test(TORCH, "add", "float32"): Outcome(RIGHT, samples=samples[:1]),
+        Test(TORCH, "add", "float16"): Outcome(LEFT_OUT, samples=samples[2:]),
+        Test(TORCH, "svd", "float32"): Outcome(REFUSED, "no kernel", samples),
+    }
+    page = written(outcomes, "<!-- pytorch: begin -->\n<!-- pytorch: end -->")
+    assert "Right, all samples: `add`." in page
+    assert "| `svd` | 1 of 2 |  | no kernel |" in page

@@ -127,8 +127,8 @@ BAD_MODELS = {
         _model("n.onnx", NODE("Relu", ["x"], ["y"]), shape=[-1, 3]), "of input 'x' is dynamic"
     ),
     "operators without a converter": (
-        _model("o.onnx", NODE("Det", ["x"], ["a"]), NODE("Unique", ["a"], ["y"])),
-        "o.onnx has operators that are not supported: Det, Unique; export",
+        _model("o.onnx", NODE("Det", ["x"], ["a"]), NODE("NoSuch", ["a"], ["y"])),
+        "o.onnx has operators that are not supported: Det, NoSuch; export",
     ),
     "operators of another domain": (
         _model("f.onnx", NODE("Gelu", ["x"], ["y"], domain="com.example")), "com.example.Gelu"

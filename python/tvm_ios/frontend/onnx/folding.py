@@ -27,9 +27,9 @@ _ELEMENTWISE = {
 """Operators whose result is as large as their inputs broadcast."""
 
 _OTHERS = {
-    "Compress", "Concat", "CumSum", "Gather", "GatherElements", "GatherND", "NonZero",
-    "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
-    "ReduceSumSquare", "ScatterElements", "ScatterND", "Slice", "Split", "Trilu",
+    "Compress", "Concat", "CumSum", "Gather", "GatherElements", "GatherND", "ReduceL1", "ReduceL2",
+    "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+    "ScatterElements", "ScatterND", "Slice", "Split", "Trilu",
 }  # fmt: skip
 """Operators whose result is not larger than their inputs."""
 

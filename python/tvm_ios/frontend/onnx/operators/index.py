@@ -174,3 +174,37 @@ def tensor_scatter(
         raise emit.error(f"has the mode {mode!r}, which is neither linear nor circular.")
     places = emit.broadcast(places, length)
     return emit(relax.op.scatter_elements(past, places, update, axis))
+
+
+@operator("NonZero")
+def non_zero(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
+    """Return the places of what is not 0 in a constant, which decides how many they are."""
+    known = emit.array(data, "which elements are not 0")
+    places = np.array(np.nonzero(np.atleast_1d(known)), "int64")
+    emit.allocate(places.shape, "int64")
+    return constant(places)
+
+
+@operator("Unique")
+def unique(
+    emit: NodeEmitter, data: relax.Expr, *, axis: int | None = None, sorted: int = 1
+) -> Value:
+    """Return the elements of a constant, or its parts along an axis, that differ.
+
+    Beside them are their first places, where each element of the data is among them, and how many
+    are equal.
+    """
+    known = emit.array(data, "which elements differ")
+    if (known != known).any():
+        raise emit.error("compares elements of which some are NaN, which is not supported.")
+    if axis is not None:
+        axis = emit.axis(axis, known.ndim)
+    values, first, inverse, counts = np.unique(known, True, True, True, axis=axis)
+    if not sorted:
+        order = np.argsort(first)
+        values = np.take(values, order, 0 if axis is None else axis)
+        first, inverse, counts = first[order], np.argsort(order)[inverse], counts[order]
+    emit.allocate(values.shape, str(values.dtype))
+    emit.allocate([3 * inverse.size], "int64")
+    places = (constant(x.reshape(-1).astype("int64")) for x in (first, inverse, counts))
+    return (constant(values), *places)

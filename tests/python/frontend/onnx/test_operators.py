@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -74,3 +75,21 @@ def test_logarithms_of_sums_of_integers_are_refused(
 ) -> None:
     with pytest.raises(ModelError, match=f"^{kind} .*of integers is not supported"):
         _run(tmp_path / "m.onnx", np.ones(shape, "int64"), kind, np.array([1]))
+
+
+@pytest.mark.parametrize("number", [-2.0, 3.0])
+def test_a_slope_of_a_number(number: float, tmp_path: Path) -> None:
+    result = _run(tmp_path / "m.onnx", np.array(number, "float32"), "PRelu", np.float32(0.25))
+    np.testing.assert_array_equal(result, np.float32(number * (0.25 if number < 0 else 1)))
+
+
+@pytest.mark.parametrize("scales", [0.3, [0.3, 1.7, 2.9]])
+def test_integers_are_scaled_to_bfloat16(scales: Any, tmp_path: Path) -> None:
+    """The zero points are exact, and the products rounded."""
+    x = np.random.default_rng(0).integers(-128, 128, (5, 3)).astype("int8")
+    scale = np.array(scales, ml_dtypes.bfloat16)
+    zero = np.full_like(scale, 7, "int8")
+    result = _run(tmp_path / "m.onnx", x, "DequantizeLinear", scale, zero, axis=1)
+    wanted = (x.astype("float32") - 7) * scale.astype("float32")
+    assert result.dtype == scale.dtype
+    np.testing.assert_array_equal(result, wanted.astype(scale.dtype))

@@ -64,7 +64,10 @@ def dequantize_linear(
     scale, zero_point, place = _of_axis(emit, data, scale, zero_point, axis)
     if dtype_of(data) not in ("int8", "uint8", "int16", "uint16", "int32"):
         raise emit.error(f"dequantises {dtype_of(data)}, which is not supported.")
-    return emit(relax.op.dequantize(data, scale, zero_point, place, dtype))
+    wide = "float32" if dtype == "bfloat16" else dtype  # which Relax's operator does not give
+    if dtype_of(scale) == "bfloat16":
+        scale = emit.cast(scale, "float32")
+    return emit.cast(emit(relax.op.dequantize(data, scale, zero_point, place, wide)), dtype)
 
 
 def _of_axis(

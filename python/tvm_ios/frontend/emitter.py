@@ -12,6 +12,8 @@ from tvm import relax
 from ..support.errors import ModelError
 from .bindings import Bindings
 
+HALVES = ("float16", "bfloat16")
+
 
 class Emitter:
     """A writer of the bindings of one operator, and of its error messages.
@@ -107,7 +109,17 @@ class Emitter:
 
     def scalar(self, value: float, like: relax.Expr) -> relax.Expr:
         """Return a number as a constant of the data type of ``like``."""
-        return relax.const(value, dtype_of(like))
+        return self.literal(value, dtype_of(like))
+
+    def literal(self, value: float, dtype: str) -> relax.Expr:
+        """Return a number of an operator's definition as a constant of a type.
+
+        One that 16 bits do not hold is a cast, so that what is computed in more bits has them.
+        """
+        known = relax.const(value, dtype)
+        if dtype not in HALVES or constant_array(known) == np.float32(value):
+            return known
+        return self(relax.op.astype(relax.const(value, "float32"), dtype))
 
     def along(self, vector: relax.Expr, axis: int, ndim: int) -> relax.Expr:
         """Reshape a vector to ``ndim`` axes such that it broadcasts along all but ``axis``.

@@ -10,6 +10,7 @@ from tvm import relax
 
 import tvm_ios
 from support.networks import relax_module
+from tvm_ios.ops.recurrence import Recurrence, recurrence
 from tvm_ios.rewrite.prepare import prepare
 
 op = relax.op
@@ -61,7 +62,7 @@ def test_a_network_of_all_kinds_of_operators(name: str) -> None:
 
 @pytest.mark.parametrize("name", TYPES)
 def test_casts_round(name: str) -> None:
-    """To 16 bits, from them after an operator, and of integers."""
+    """To 16 bits, also of integers, and from them to integers; not to more bits."""
     x = np.array([1.0001, 2.50003, 300.7, 1e-3], "float32")
 
     def body(emit, a):
@@ -70,8 +71,13 @@ def test_casts_round(name: str) -> None:
         return emit(op.astype(tripled, "float32"))
 
     narrow = x.astype(TYPES[name]).astype("float32")
-    wanted = (narrow * 3).astype(TYPES[name]).astype("float32")
-    np.testing.assert_array_equal(_run(body, x), wanted)
+    np.testing.assert_array_equal(_run(body, x), narrow * 3)
+
+    def to_integers(emit, a):
+        less = emit(op.subtract(a, relax.const(2.0**-14, name)))
+        return emit(op.astype(less, "int32"))
+
+    np.testing.assert_array_equal(_run(to_integers, np.array([3, 7], TYPES[name])), [3, 7])
     numbers = np.array([2049, 513, -4099], "int32")
 
     def of_integers(emit, a):
@@ -91,3 +97,35 @@ def test_back_ends_that_compute_in_them_keep_them() -> None:
     assert types(True) == ["float16"]
     assert types(False)[-1] == "float16"
     assert "float32" in types(False)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_recurrent_layers_are_not_rounded_between_their_products_and_steps(name: str) -> None:
+    """The converters cast what a layer in float32 reads and returns."""
+    layer = Recurrence("rnn", ("tanh",), steps=4, batch=3, hidden=5)
+    weights, steps = _random(name, 6, 5), _random(name, 5, 5)
+
+    def body(emit, x):
+        products = emit(op.matmul(x, relax.const(weights, name)))
+        inputs = [products, relax.const(steps, name), op.zeros((3, 5), name)]
+        wide = [emit(op.astype(each, "float32")) for each in inputs]
+        found = recurrence(relax.BlockBuilder.current(), layer, wide)
+        hidden = emit(op.astype(emit(relax.TupleGetItem(found, 0)), name))
+        return emit(op.astype(emit(op.exp(hidden)), "float32"))
+
+    x = _random(name, 4, 3, 6)
+    state, wanted = np.zeros((3, 5)), []
+    for part in x.astype("float64") @ weights.astype("float64"):
+        state = np.tanh(part + state @ steps.astype("float64"))
+        wanted.append(np.exp(state))
+    np.testing.assert_allclose(_run(body, x), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_numbers_of_operators_have_all_their_bits(name: str) -> None:
+    def body(emit, x):
+        third = emit(op.astype(relax.const(1 / 3, "float32"), name))
+        return emit(op.astype(emit(op.multiply(x, third)), "float32"))
+
+    x = _random(name, 40)
+    np.testing.assert_allclose(_run(body, x), x.astype("float64") / 3, rtol=1e-6)

@@ -44,7 +44,7 @@ def attention(
         shared = shape_of(query)[-3] // shape_of(key)[-3]
         key, value = (emit(relax.op.repeat(x, shared, axis=-3)) for x in (key, value))
     rank, depth = len(shape_of(key)), shape_of(query)[-1]
-    factor = relax.const(1 / math.sqrt(depth) if scale is None else scale, dtype)
+    factor = emit.literal(1 / math.sqrt(depth) if scale is None else scale, dtype)
     transposed = emit.transpose(key, [*range(rank - 2), rank - 1, rank - 2])
     scores = emit(relax.op.multiply(emit(relax.op.matmul(query, transposed)), factor))
     if is_causal:

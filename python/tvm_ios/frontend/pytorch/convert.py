@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 _WITHOUT_RESULT = frozenset((
+    "_linalg_check_errors.default",
     "_assert_async.default", "_assert_async.msg", "_assert_scalar.default",
     "_assert_tensor_metadata.default", "sym_constrain_range.default",
     "sym_constrain_range_for_size.default",

@@ -54,4 +54,16 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
             break
         table.update(further)
         program = program.run_decompositions(table)
-    return program
+    return _without_tokens(program)
+
+
+def _without_tokens(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Call operators with effects as others; they are checks, and tokens are their order."""
+    import torch
+
+    effects = torch.ops.higher_order.with_effects
+    if not any(node.target is effects for node in program.graph.nodes):
+        return program
+    from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
+
+    return _remove_effect_tokens(program)

@@ -14,6 +14,7 @@ from . import (  # noqa: F401 - each registers its operators
     fourier,
     image,
     index,
+    linalg,
     matmul,
     normalization,
     order,

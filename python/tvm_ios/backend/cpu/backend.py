@@ -80,7 +80,8 @@ class CpuBackend:
         """Choose a kernel for every operator, and return the stage builder of the network."""
         target, winograd = self._target, self._options.winograd is not False
         precision = self._options.precision
-        assert precision not in ("auto", "model"), "who made this has said what that is"
+        assert precision != "auto", "the target kind has said what auto is"
+        assert precision != "model", "the scheduler has said what that is"
         config = LoweringConfig(
             core_of(target),
             winograd,

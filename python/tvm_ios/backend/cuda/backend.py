@@ -75,7 +75,8 @@ class CudaBackend:
         """Find the candidate kernels of every operator, and return the network's stage builder."""
         device = device_for(self._target, self._device_id)
         precision = self._options.precision
-        assert precision not in ("auto", "model"), "who made this has refused it or said what it is"
+        assert precision != "auto", "the target kind has refused it"
+        assert precision != "model", "the scheduler has said what that is"
         config = CudaLoweringConfig(
             self._target,
             precision,

@@ -38,12 +38,7 @@ def prelu(emit: NodeEmitter, data: relax.Expr, slope: relax.Expr) -> relax.Expr:
     """Multiply negative elements by a slope that is broadcast to the data."""
     varying = [axis for axis, size in enumerate(shape_of(slope)) if size != 1]
     known = dtype_of(data) in ("float16", "float32", "float64")  # of Relax's operator
-    if (
-        known
-        and shape_of(data)
-        and len(varying) <= 1
-        and len(shape_of(slope)) <= len(shape_of(data))
-    ):
+    if known and len(varying) <= 1 and len(shape_of(data)) >= max(1, len(shape_of(slope))):
         axis = varying[0] - len(shape_of(slope)) if varying else -1
         size = shape_of(slope)[axis] if varying else 1
         return emit(relax.op.nn.prelu(data, emit.reshape(slope, [size]), axis))

@@ -50,23 +50,19 @@ OF_COMPLEX: dict[str, Entry] = {}
 
 def operator(*names: str) -> Callable[[Converter], Converter]:
     """Register a function as the converter of overloads of operators."""
-
-    def enter(convert: Converter) -> Converter:
-        for name in names:
-            assert name not in OPERATORS, f"{name} has two converters"
-            OPERATORS[name] = Entry(convert)
-        return convert
-
-    return enter
+    return _entering(OPERATORS, names)
 
 
 def complex_operator(*names: str) -> Callable[[Converter], Converter]:
     """Register a converter of calls that take or return complex numbers."""
+    return _entering(OF_COMPLEX, names)
 
+
+def _entering(table: dict[str, Entry], names: Sequence[str]) -> Callable[[Converter], Converter]:
     def enter(convert: Converter) -> Converter:
         for name in names:
-            assert name not in OF_COMPLEX, f"{name} has two converters"
-            OF_COMPLEX[name] = Entry(convert)
+            assert name not in table, f"{name} has two converters"
+            table[name] = Entry(convert)
         return convert
 
     return enter

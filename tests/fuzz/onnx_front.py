@@ -81,6 +81,8 @@ def _types_of_results(node: Node, opset: int, operands: Sequence[np.ndarray]) ->
     except Exception as error:  # onnx raises types of its own
         raise Refused(f"{node}: {error}") from error
     types = [value.type.tensor_type.elem_type for value in inferred.graph.output]
+    if TensorProto.UNDEFINED in types:  # as of an operator that this set does not have
+        raise Refused(f"{node} has no known type")
     return list(map(helper.tensor_dtype_to_np_dtype, types))
 
 

@@ -252,6 +252,9 @@ def test_operators_of_16_bits_are_rounded_from_single_precision(dtype: str) -> N
     if dtype == "bfloat16":
         with pytest.raises(Refused, match="unsupported type"):
             evaluate(Node("Relu", ("x",), ("z",)), 12, [x])
+    sequence = Node("SequenceConstruct+ConcatFromSequence", ("x", "x"), ("z",), {"axis": 0})
+    with pytest.raises(Refused):
+        evaluate(sequence, 10, [x, x])
 
 
 def test_a_result_of_16_bits_is_as_near_as_the_reference() -> None:

@@ -78,7 +78,7 @@ def run_unscheduled(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> list[np.
         mod, _unoptimised(), relax_pipeline=relax.get_default_pipeline(_unoptimised())
     )
     machine = relax.VirtualMachine(executable, tvm.cpu())
-    return _leaves(machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(x)) for x in inputs)))
+    return _leaves(machine["main"](*(tvm.runtime.tensor(np.asarray(x, order="C")) for x in inputs)))
 
 
 def _leaves(value: object) -> list[np.ndarray]:

@@ -2,8 +2,8 @@
 """Networks of 16-bit floating-point numbers, computed in float32.
 
 Sums of 16-bit numbers lose all digits in a few hundred terms, and overflow; few processors have
-instructions for them. Inputs and results keep their types. Casts to 16 bits round, and what is cast
-from them to integers is rounded before; what is computed of 16 bits is not rounded otherwise.
+instructions for them. Inputs and results keep their types. Casts that the network asks for round,
+from 16 bits and to them; what it computes from numbers of 16 bits is not rounded otherwise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def widen_halves(_mod: tvm.IRModule, func: relax.Function) -> relax.Function:
         return func
     builder = relax.BlockBuilder()
     with building(), builder.function("main", func.params):
-        widener = _Widener(builder, _returned(func))
+        widener = _Widener(builder, _of_recurrences(func))
         widener.begin(func.params)
         for block in func.body.blocks:
             for binding in block.bindings:
@@ -65,14 +65,19 @@ def _variables(func: relax.Function) -> Iterator[relax.Var]:
         yield from (binding.var for binding in block.bindings)
 
 
-def _returned(func: relax.Function) -> set[relax.Expr]:
-    """Return the results of recurrent layers: their types are not the network's, but float32."""
+def _of_recurrences(func: relax.Function) -> set[relax.Expr]:
+    """Return what recurrent layers read, and their results.
+
+    They compute in float32: casts from 16 bits, and to them, are not the network's.
+    """
     bound = bindings_of(func)
-    return {
-        variable
-        for variable, value in bound.items()
-        if isinstance(value, relax.TupleGetItem) and is_recurrence(bound.get(value.tuple_value))
-    }
+    found: set[relax.Expr] = set()
+    for variable, value in bound.items():
+        if is_recurrence(value):
+            found.update(bound[v] for v in relax.analysis.free_vars(value) if v in bound)
+        elif isinstance(value, relax.TupleGetItem) and is_recurrence(bound.get(value.tuple_value)):
+            found.add(variable)
+    return found
 
 
 def _branches(func: relax.Function) -> bool:
@@ -89,8 +94,8 @@ def _has_half(ty: tvm.ir.Type) -> bool:
 class _Widener:
     """Emits the bindings of a function again, with values of float32."""
 
-    def __init__(self, builder: relax.BlockBuilder, returned: Collection[relax.Expr]) -> None:
-        self._builder, self._returned = builder, returned
+    def __init__(self, builder: relax.BlockBuilder, exact: Collection[relax.Expr]) -> None:
+        self._builder, self._exact = builder, exact
         self._values: dict[relax.Var, relax.Expr] = {}
 
     def begin(self, params: Sequence[relax.Var]) -> None:
@@ -140,14 +145,14 @@ class _Widener:
     def _cast(self, call: relax.Call) -> relax.Expr:
         (given,), wanted = call.args, str(call.attrs.dtype)
         value, before = self._value(given), str(given.ty.dtype)
-        if before == wanted or (wanted in _HALVES and given in self._returned):
+        if before == wanted or (wanted in _HALVES and given in self._exact):
+            return value
+        if wanted == _WIDE and before in _HALVES and call in self._exact:
             return value
         number = constant_array(given)
         if wanted in _HALVES and number is not None and not number.ndim:
             return relax.const(number.astype(_WIDE), _WIDE)  # of an operator's definition
-        if wanted == _WIDE and before in _HALVES:
-            return value
-        if before in _HALVES and "float" not in wanted:  # a step would show the bits left over
+        if before in _HALVES:  # what is cast is what a tensor of 16 bits holds
             value = self._builder.emit(relax.op.astype(value, before))
         if wanted not in _HALVES:
             return relax.op.astype(value, wanted)

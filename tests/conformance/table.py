@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -121,8 +122,9 @@ def torch_table(outcomes: Mapping[Test, Outcome]) -> str:
         if test.suite == TORCH:
             found[test.name][test.form] = outcome
     whole = [name for name in sorted(found) if _is_whole(found[name])]
-    others = sorted(name for name in found if name not in whole)
-    lines = [f"Right, all samples: {', '.join(f'`{name}`' for name in whole)}.", ""]
+    left_out = [name for name in sorted(found) if _statuses(found[name]) == {LEFT_OUT}]
+    others = sorted(found.keys() - {*whole, *left_out})
+    lines = [*_sentence("Right, all samples", whole), *_sentence("Left out", left_out)]
     lines += [_line(["operator", *FORMS[TORCH], "why"]), _line(["---"] * 4)]
     for name in others:
         by_form = [found[name].get(form) for form in FORMS[TORCH]]
@@ -131,9 +133,18 @@ def torch_table(outcomes: Mapping[Test, Outcome]) -> str:
     return "\n".join(lines)
 
 
+def _sentence(head: str, names: Sequence[str]) -> Iterable[str]:
+    text = f"{head}: {', '.join(f'`{name}`' for name in names)}."
+    yield from textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
+    yield ""
+
+
 def _is_whole(forms: Mapping[str, Outcome]) -> bool:
-    statuses = {outcome.status for outcome in forms.values()}
-    return RIGHT in statuses and statuses <= {RIGHT, LEFT_OUT}
+    return RIGHT in _statuses(forms) <= {RIGHT, LEFT_OUT}
+
+
+def _statuses(forms: Mapping[str, Outcome]) -> set[str]:
+    return {outcome.status for outcome in forms.values()}
 
 
 def _samples(outcome: Outcome | None) -> str:
@@ -168,7 +179,7 @@ def _rank(name: str) -> tuple[bool, str]:
 
 def _shortened(reason: str) -> str:
     """Return the first half of a sentence, without the file's name."""
-    text = reason.split("; export")[0].rstrip(".")
+    text = reason.split("; export")[0].split("; make it")[0].rstrip(".")
     if ".onnx has " in text:
         text = text.split(".onnx has ")[1]
     return text[:_MOST].replace("|", "/").replace("\n", " ")

@@ -79,8 +79,8 @@ def own_types(name: str) -> set[str]:
     """Return the types of the data of one of ONNX's tests."""
     case = onnx_suite.cases()[name.split("_expanded")[0]]
     node = case.model.graph.node[0]
-    schema = onnx.defs.get_schema(node.op_type)
-    main = _main_variable(node.op_type)
+    schema = onnx.defs.get_schema(node.op_type, node.domain)
+    main = _main_variable(node.op_type, node.domain)
     bound = {name for name, kind in _bindings(schema.inputs, node.input) if kind == main}
     kinds = {v.type.tensor_type.elem_type for v in case.model.graph.input if v.name in bound}
     dtypes = [helper.tensor_dtype_to_np_dtype(kind) for kind in kinds]
@@ -88,9 +88,9 @@ def own_types(name: str) -> set[str]:
 
 
 @cache
-def _main_variable(operator: str) -> str:
+def _main_variable(operator: str, domain: str = "") -> str:
     """Return the first type variable of the inputs that stands for several types."""
-    schema = onnx.defs.get_schema(operator)
+    schema = onnx.defs.get_schema(operator, domain)
     several = {
         constraint.type_param_str
         for constraint in schema.type_constraints
@@ -113,7 +113,8 @@ def variants(form: str) -> dict[str, Variant]:
     made: dict[tuple[str, str, str], list[tuple[str, Variant]]] = defaultdict(list)
     derive = {TYPES: _in_other_types, OPSETS: _in_older_versions}[form]
     for name, case in onnx_suite.cases().items():
-        if len(case.model.graph.node) != 1 or "_expanded" in name:
+        first, *others = case.model.graph.node
+        if others or first.domain or "_expanded" in name:
             continue
         for variant in derive(case):
             key = (variant.operator, variant.variable, variant.label)

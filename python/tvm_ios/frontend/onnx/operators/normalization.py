@@ -6,11 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from onnx import TensorProto
 from tvm import relax
 
 from ...emitter import dtype_of, shape_of
 from ..node_emitter import NodeEmitter
+from ..tensors import name_of_type
 from .table import Value, operator
 
 
@@ -180,7 +180,7 @@ def layer_normalization(
     shape = shape_of(data)
     axes = list(range(emit.axis(axis, len(shape)), len(shape)))
     if emit.wants(1) or emit.wants(2) or dtype_of(data) == "float64":
-        stash = "bfloat16" if stash_type == TensorProto.BFLOAT16 else "float32"
+        stash = name_of_type(emit, stash_type)
         return _with_statistics(emit, data, scale, bias, axes, epsilon, stash)
     normalised = shape[axes[0] :]
     scale = emit.broadcast(scale, normalised)

@@ -11,6 +11,7 @@ from tvm import relax
 from ...emitter import dtype_of, shape_of
 from ...onnx.operators import normalization as onnx_normalization
 from ...onnx.operators.table import Value
+from ...onnx.tensors import code_of_dtype
 from ..node_emitter import AtenEmitter, name_of_dtype
 from .table import operator
 
@@ -35,8 +36,10 @@ def layer_norm(
     epsilon: float,
 ) -> Value:
     factors = _factors(emit, data, shape, weight, bias)
-    axis = -len(shape)
-    return onnx_normalization.layer_normalization(emit, data, *factors, axis=axis, epsilon=epsilon)
+    statistics = code_of_dtype(name_of_dtype(emit.result(1).dtype, emit.where))
+    return onnx_normalization.layer_normalization(
+        emit, data, *factors, axis=-len(shape), epsilon=epsilon, stash_type=statistics
+    )
 
 
 @operator("native_group_norm.default")

@@ -9,6 +9,30 @@ _GRAPH = "python/tvm_ios/graph"
 
 MUTANTS = (
     Mutant(
+        "NaN equals itself",
+        "python/tvm_ios/rewrite/definite.py",
+        "return relax.op.logical_not(emit(relax.op.isnan(left)))",
+        "return call",
+        ("rewrite/test_definite.py::test_what_is_no_number_differs_from_itself",),
+    ),
+    Mutant(
+        "NaN does not differ from itself",
+        "python/tvm_ios/rewrite/definite.py",
+        '    "not_equal": _difference,',
+        "",
+        ("rewrite/test_definite.py::test_what_is_no_number_differs_from_itself",),
+    ),
+    Mutant(
+        "recurrent layers round what they read to 16 bits",
+        "python/tvm_ios/rewrite/halves.py",
+        "found.update(bound[v] for v in relax.analysis.free_vars(value) if v in bound)",
+        "pass",
+        (
+            "rewrite/test_halves.py"
+            "::test_recurrent_layers_are_not_rounded_between_their_products_and_steps",
+        ),
+    ),
+    Mutant(
         "indices that go backwards are a slice",
         "python/tvm_ios/rewrite/takes.py",
         "np.diff(indices) != 1",

@@ -19,7 +19,8 @@ from peer.process import Assignment, ContenderError, Worker
 from peer.record import Entry, Result
 
 _TOLERANCE = 1e-4  # relative to the largest output; sums in another order stay far below
-_ROUNDED = 0.1  # the same in another precision, or in integers; a mistake is larger
+ROUNDED = 0.1
+"""The same in another precision, or in integers; a mistake is larger."""
 _REPORTED = (
     "target",
     "threads",
@@ -105,7 +106,7 @@ class Contest:
             entry.precision = entry.precision or ready["precision"]
             entry.error = deviation(self._outputs(name), expected)
             exact = CONTENDERS[name].exact and not self._model.quantized
-            allowed = _TOLERANCE if exact else _ROUNDED
+            allowed = _TOLERANCE if exact else ROUNDED
             if not entry.error <= allowed:  # NaN is no agreement
                 raise ContenderError(f"wrong by {entry.error:.1e} of the largest output")
         except ContenderError as error:
@@ -180,10 +181,15 @@ def deviation(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> f
     """
     if [a.shape for a in actual] != [e.shape for e in expected]:
         raise ContenderError("its outputs have other shapes")
-    return max(
-        float(np.abs(a.astype("float64") - e).max() / max(np.abs(e).max(), np.finfo(e.dtype).tiny))
-        for a, e in zip(actual, expected, strict=True)
-    )
+    return max(_largest(a.astype("float64"), e) for a, e in zip(actual, expected, strict=True))
+
+
+def _largest(actual: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference of one output; that of integers, too, which may all be 0."""
+    if not expected.size:
+        return 0.0
+    largest = np.abs(expected.astype("float64")).max()
+    return float(np.abs(actual - expected).max() / max(largest, np.finfo("float32").tiny))
 
 
 def _precision(report: Mapping[str, Any]) -> str:

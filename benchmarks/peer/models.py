@@ -79,7 +79,7 @@ def _read(name: str) -> onnx.ModelProto:
 
 def _with_batch(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
     """The model with the first dimension of its inputs fixed, where it is open."""
-    for value in _inputs(model):
+    for value in inputs_of(model):
         dimensions = value.type.tensor_type.shape.dim
         if dimensions and not dimensions[0].dim_value:
             dimensions[0].dim_value = batch
@@ -99,7 +99,7 @@ def random_inputs(path: Path, seed: int) -> dict[str, np.ndarray]:
 def _random(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     arrays = {}
-    for value in _inputs(model):
+    for value in inputs_of(model):
         tensor = value.type.tensor_type
         shape = [d.dim_value for d in tensor.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
@@ -110,6 +110,7 @@ def _random(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+def inputs_of(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """Return what a model reads; older files list its weights among the inputs, too."""
     weights = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in weights]

@@ -22,6 +22,7 @@ _PATIENCE = {"ready": 3600.0, "window": 300.0}  # seconds
 _ERROR = re.compile(r"(error|[\w.]+(Error|Exception|Interrupt)): ")
 _SETTLED = 2.0  # seconds that threads may go on spinning after a run
 _PAUSE = 0.05  # seconds between two contenders
+_SENTENCE = 300  # characters
 _OURS = "import sys; from tvm_ios_entry.command import main; sys.exit(main())"  # as tvm-ios does
 
 
@@ -145,8 +146,21 @@ def run_tool(
     ContenderError
         When it fails, with what it says.
     """
+    return measure_tool(arguments, log, environment=environment)[0]
+
+
+def measure_tool(
+    arguments: Sequence[str],
+    log: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[str, int]:
+    """Do as :func:`run_tool`, and return also the most bytes that were ever resident.
+
+    That is in one process, of the tool and of those that it has started.
+    """
     with log.open("w") as stderr:
-        done = subprocess.run(
+        process = subprocess.Popen(
             _tool(arguments),
             cwd=_BENCHMARKS,
             env=_environment(environment or {}),
@@ -154,15 +168,20 @@ def run_tool(
             stderr=stderr,
             text=True,
         )
-    if done.returncode:
-        raise ContenderError(_reason(log.read_text()) or f"ended with status {done.returncode}")
-    return done.stdout
+    assert process.stdout is not None
+    with process.stdout as stdout:
+        printed = stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise ContenderError(_reason(log.read_text()) or f"ended with status {process.returncode}")
+    return printed, usage.ru_maxrss << 10
 
 
 def _reason(said: str) -> str:
     """The sentence of the command line, or the exception of a traceback; "" for neither."""
     errors = [line for line in said.splitlines() if _ERROR.match(line)]
-    return errors[-1].removeprefix("error: ").strip()[:200] if errors else ""
+    return errors[-1].removeprefix("error: ").strip()[:_SENTENCE] if errors else ""
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -30,6 +30,8 @@ class Run:
         The largest deviation from PyTorch, relative to the largest value.
     rounds_ms : list of float
         The median of each round.
+    compile_mb, peak_mb : float or None
+        The most that was ever resident, in ours compiling and in the process that is timed.
     """
 
     failure: str | None = None
@@ -37,6 +39,8 @@ class Run:
     again_s: float | None = None
     error: float | None = None
     rounds_ms: list[float] = field(default_factory=list)
+    compile_mb: float | None = None
+    peak_mb: float | None = None
 
     @property
     def median_ms(self) -> float | None:
@@ -61,6 +65,10 @@ class Outcome:
     source: str
     failure: str | None = None
     runs: dict[str, Run] = field(default_factory=dict)
+
+    def entry(self, name: str) -> Run:
+        """Return the run of a contender, which is empty at first."""
+        return self.runs.setdefault(name, Run())
 
     def compile_ratios(self, name: str) -> tuple[float, float] | None:
         """Return our seconds, first and again, over a peer's first, by the ONNX file."""
@@ -130,8 +138,10 @@ def from_json(data: dict[str, Any]) -> Survey:
         When it is no such record.
     """
     given = fields_of(Survey, data, FORMAT, VERSION)
-    outcomes = [
-        Outcome(**{**o, "runs": {name: Run(**run) for name, run in o["runs"].items()}})
-        for o in given.pop("outcomes")
-    ]
+    outcomes = [outcome_from(outcome) for outcome in given.pop("outcomes")]
     return Survey(**given, outcomes=outcomes)
+
+
+def outcome_from(data: dict[str, Any]) -> Outcome:
+    """The inverse of ``asdict`` of an outcome."""
+    return Outcome(**{**data, "runs": {name: Run(**run) for name, run in data["runs"].items()}})

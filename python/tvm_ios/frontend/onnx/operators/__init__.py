@@ -10,6 +10,7 @@ from . import (  # noqa: F401 - each registers its operators
     image,
     index,
     matmul,
+    microsoft,
     normalization,
     parts,
     pooling,

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The converters of the operators that ONNX Runtime adds to ONNX's."""
+
+from . import (  # noqa: F401 - each registers its operators
+    activation,
+    convolution,
+    product,
+)

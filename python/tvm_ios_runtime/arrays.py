@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy's arrays as tensors, and back.
 
-NumPy exports no bfloat16, no array that is read-only unless it is asked for one, and none whose
-strides are not multiples of its elements.
+NumPy exports none of the types of ``ml_dtypes``, no array that is read-only unless it is asked for
+one, and none whose strides are not multiples of its elements.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 import tvm_ffi
 
+from .bits import BITS, numpy_dtype
 from .tensor_info import TensorInfo
 
 ALIGNMENT = 64  # bytes; TVM's code assumes it of every tensor
-BFLOAT16 = "bfloat16"
 _DLPACK = (1, 0)  # the first version in which a tensor may be read-only
 
 
@@ -30,17 +30,7 @@ def empty(shape: Sequence[int], dtype: np.typing.DTypeLike) -> np.ndarray:
 
 def empty_for(info: TensorInfo) -> np.ndarray:
     """Return an uninitialised array for an output of static shape, aligned as :func:`empty`'s."""
-    if info.dtype == BFLOAT16:
-        return empty(info.shape, "uint16").view(bfloat16())  # type: ignore[arg-type]
-    return empty(info.shape, info.dtype)  # type: ignore[arg-type]
-
-
-def bfloat16() -> np.dtype:
-    """Return NumPy's bfloat16."""
-    import ml_dtypes  # with which apache-tvm comes
-
-    dtype: np.dtype = np.dtype(ml_dtypes.bfloat16)
-    return dtype
+    return empty(info.shape, numpy_dtype(info.dtype))  # type: ignore[arg-type]
 
 
 def to_array(tensor: tvm_ffi.Tensor) -> np.ndarray:
@@ -50,11 +40,11 @@ def to_array(tensor: tvm_ffi.Tensor) -> np.ndarray:
 
 
 def exported(info: TensorInfo, array: np.ndarray, verb: str = "takes") -> np.ndarray:
-    """Return what NumPy exports of an array: where it must be of bfloat16, its bits."""
-    if info.dtype != BFLOAT16:
+    """Return what NumPy exports of an array: its bits, where its type must be one of ml_dtypes."""
+    if info.dtype not in BITS:
         return array
     info.check(array, verb)
-    return array.view("uint16")
+    return array.view(BITS[info.dtype])
 
 
 def readable(info: TensorInfo, array: np.ndarray, *, copies: bool) -> tvm_ffi.Tensor | np.ndarray:

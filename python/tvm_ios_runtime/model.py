@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import tvm_ffi
 
 from . import forks
 from .arrays import ALIGNMENT, check_outputs, empty_for
+from .bits import tensor_dtype
 from .bound import BoundCall, exclusive
 from .captures import CAPTURE_LOCK
 from .cores import CORES
@@ -170,12 +172,13 @@ class Model:
         for info, array in zip(self.signatures[signature].inputs, arrays, strict=True):
             info.check(array)
         tensors = [session.tensor(i, array) for i, array in enumerate(arrays)]
+        dtypes = [info.dtype for info in self.signatures[signature].outputs]
         memory = session.memory
         if memory is None:
-            return [to_array(tensor) for tensor in self._on_workers(lambda: session.run(tensors))]
+            return list(map(to_array, self._on_workers(lambda: session.run(tensors)), dtypes))
         with memory.running(_DEFAULT_STREAM):
             tensors = [memory.write(i, tensor) for i, tensor in enumerate(tensors)]
-            return [to_array(memory.read(tensor)) for tensor in session.run(tensors)]
+            return list(map(to_array, map(memory.read, session.run(tensors)), dtypes))
 
     def on_device(
         self, tensors: Sequence[Any], keep: Callable[[tvm_ffi.Tensor], Any] = lambda tensor: tensor
@@ -313,7 +316,7 @@ class Model:
                 "move it."
             )
         tensor = memory.borrow(value)
-        info.check(tensor)
+        replace(info, dtype=tensor_dtype(info.dtype)).check(tensor)
         if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNMENT:
             raise ValueError(
                 f"{info.name} is not contiguous, or not aligned to {ALIGNMENT} bytes; copy it."

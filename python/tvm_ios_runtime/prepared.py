@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from .arrays import BFLOAT16, bfloat16, check_outputs, exported, readable, to_array
+from .arrays import check_outputs, exported, readable, to_array
+from .bits import BITS, numpy_dtype, tensor_dtype
 from .library import load_library
 from .signatures import Signature
 from .tensor_info import TensorInfo
@@ -25,10 +26,10 @@ OnWorkers = Callable[[Callable[[], Any]], Any]
 _EXCHANGED = frozenset(
     (
         *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-        *("bool", "float16", "float32", "float64", BFLOAT16),
+        *("bool", "float16", "float32", "float64", *BITS),
     )
 )
-"""Types of tensors that NumPy and DLPack have; bfloat16 is exchanged as its bits."""
+"""Types of tensors that NumPy and DLPack have, and those that are exchanged as bits."""
 
 
 def prepare_calls(
@@ -83,10 +84,8 @@ class PreparedCall:
         # Where threads wait for the interpreter's lock, each release of it may switch threads.
         self._item = tvm_ffi.get_global_func("ffi.ArrayGetItem")
         self._item.release_gil = False
-        self._to_array = [
-            _to_bfloat16 if info.dtype == BFLOAT16 else to_array for info in self._outputs
-        ]
-        self._as_bits = any(info.dtype == BFLOAT16 for info in (*self._inputs, *self._outputs))
+        self._to_array = [_converter(info.dtype) for info in self._outputs]
+        self._as_bits = any(info.dtype in BITS for info in (*self._inputs, *self._outputs))
 
     def __call__(self, arrays: Sequence[np.ndarray], on_workers: OnWorkers) -> list[np.ndarray]:
         """Run the function.
@@ -163,8 +162,12 @@ class PreparedCall:
         ]
 
 
-def _to_bfloat16(bits: tvm_ffi.Tensor) -> np.ndarray:
-    return to_array(bits).view(bfloat16())
+def _converter(dtype: str) -> Callable[[tvm_ffi.Tensor], np.ndarray]:
+    """Return what makes an array of a type of a tensor."""
+    if dtype not in BITS:
+        return to_array
+    view = numpy_dtype(dtype)
+    return lambda bits: to_array(bits).view(view)
 
 
 def _function(name: str) -> tvm_ffi.Function:
@@ -172,4 +175,7 @@ def _function(name: str) -> tvm_ffi.Function:
 
 
 def _specs(infos: Sequence[TensorInfo]) -> list[tuple[str, tvm_ffi.dtype, tvm_ffi.Shape]]:
-    return [(str(info), tvm_ffi.dtype(info.dtype), tvm_ffi.Shape(info.shape)) for info in infos]
+    return [
+        (str(info), tvm_ffi.dtype(tensor_dtype(info.dtype)), tvm_ffi.Shape(info.shape))
+        for info in infos
+    ]

@@ -16,7 +16,8 @@ import numpy as np
 import tvm_ffi
 
 from . import arrays
-from .arrays import ALIGNMENT, BFLOAT16, empty
+from .arrays import ALIGNMENT, empty
+from .bits import BFLOAT16, NARROW, numpy_dtype
 from .memory import DeviceMemory
 
 Extent = tuple[int, int]
@@ -77,6 +78,7 @@ class Session:
 
     def tensor(self, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
         """Return an input as a view of the array, or as a copy that the next call overwrites."""
+        array = array.view(NARROW.get(array.dtype.name, array.dtype))
         if not array.size:  # its strides are arbitrary in NumPy, and TVM accepts only its own
             device = tvm_ffi.device("cpu")
             return _allocated(array.shape, tvm_ffi.dtype(str(array.dtype)), device)
@@ -142,11 +144,12 @@ def from_bfloat16(array: np.ndarray) -> tvm_ffi.Tensor:
     return tensor
 
 
-def to_array(tensor: tvm_ffi.Tensor) -> np.ndarray:
-    """Return a result as a writable array."""
+def to_array(tensor: tvm_ffi.Tensor, dtype: str) -> np.ndarray:
+    """Return a result as a writable array of the type that the library's metadata says."""
     if str(tensor.dtype) != BFLOAT16:
-        return arrays.to_array(tensor)
-    array = np.empty(tuple(tensor.shape), arrays.bfloat16())
+        array = arrays.to_array(tensor)
+        return array.view(numpy_dtype(dtype)) if dtype in NARROW else array
+    array = np.empty(tuple(tensor.shape), numpy_dtype(BFLOAT16))
     ctypes.memmove(array.ctypes.data, tensor.data_ptr(), array.nbytes)
     return array
 

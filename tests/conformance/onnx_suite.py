@@ -16,6 +16,7 @@ import onnx.numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import tvm_ios
+from tvm_ios_runtime.bits import NARROW
 
 from .outcome import SAME, Outcome
 from .suites import FORMS, ONNX
@@ -25,10 +26,6 @@ AS_IS, DECIDING, WEIGHTS, CONSTANTS = FORMS[ONNX]
 """All inputs are inputs; lists and numbers, which decide shapes, axes and quantisation, are
 initialisers; all inputs but the first are initialisers; these are Constant nodes."""
 
-_FOREIGN_TYPES = {
-    "STRING", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0",
-    "FLOAT4E2M1", "UINT4", "INT4", "UINT2", "INT2",
-}  # fmt: skip
 _FOREIGN_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 _RANDOM = ("bernoulli", "training_dropout")
 
@@ -78,9 +75,16 @@ def _is_ours(case: Any) -> bool:
     values = (*case.model.graph.input, *case.model.graph.output)
     return all(
         value.type.HasField("tensor_type")
-        and onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type) not in _FOREIGN_TYPES
+        and value.type.tensor_type.elem_type != onnx.TensorProto.STRING
         for value in values
     )
+
+
+def is_narrow(name: str) -> bool:
+    """Return whether tensors of a test hold 8-bit floats, or numbers of 4 or 2 bits."""
+    graph = cases()[name].model.graph
+    codes = (value.type.tensor_type.elem_type for value in (*graph.input, *graph.output))
+    return any(str(onnx.helper.tensor_dtype_to_np_dtype(code)) in NARROW for code in codes)
 
 
 def operator_of(name: str) -> str:
@@ -142,23 +146,30 @@ def difference(
 ) -> str:
     """Return what is wrong with outputs; nothing if they are right.
 
-    The absolute tolerance is 1e-5, 1e-2 in 16 bits; ``of_largest``, of the largest element if that
-    is more than 1.
+    The absolute tolerance is 1e-5, 1e-2 in 16 bits, none in fewer; ``of_largest``, of the largest
+    element if that is more than 1.
     """
     if len(results) != len(wanted):
         return f"{len(results)} outputs, not {len(wanted)}"
     for result, right in zip(results, wanted, strict=True):
         if result.dtype != right.dtype or result.shape != right.shape:
             return f"{result.dtype} {result.shape}, not {right.dtype} {right.shape}"
-        narrow = right.dtype.itemsize <= 2 and right.dtype.kind not in "iub"
-        wide = ("complex128" if right.dtype.kind == "c" else "float64", 1e-2 if narrow else rtol)
-        a, b = (np.asarray(x, order="C").astype(wide[0]) for x in (result, right))
-        atol = 1e-2 if narrow else 1e-5
+        wide = "complex128" if right.dtype.kind == "c" else "float64"
+        a, b = (np.asarray(x, order="C").astype(wide) for x in (result, right))
+        relative, atol = _tolerance(right.dtype, rtol)
         if of_largest:
             atol *= np.max(np.abs(b), where=np.isfinite(b), initial=1.0)
         with np.errstate(invalid="ignore", over="ignore"):
-            close = np.isclose(a, b, rtol=wide[1], atol=atol, equal_nan=True)
+            close = np.isclose(a, b, rtol=relative, atol=atol, equal_nan=True)
         if not close.all():
             worst = np.nanmax(np.where(close, 0, np.abs(a - b)))
             return f"{int((~close).sum())} of {close.size} elements differ, by {worst:.3g}"
     return ""
+
+
+def _tolerance(dtype: np.dtype, rtol: float) -> tuple[float, float]:
+    """Return the relative and the absolute difference that elements of a type may have."""
+    if dtype.name in NARROW:
+        return 0.0, 0.0
+    is_half = dtype.itemsize <= 2 and dtype.kind not in "iub"
+    return (1e-2, 1e-2) if is_half else (rtol, 1e-5)

@@ -20,6 +20,7 @@ from tvm_ios_runtime.opening import LibraryError
 from ..backend.base import AnyKind
 from ..backend.cpu.code.direct import direct_call
 from ..backend.registry import kind_of
+from ..ops.narrow import types_of
 from ..schedule.schedule import Schedule
 from ..support.errors import ModelError, device_errors
 from ..support.libinfo import __version__
@@ -187,10 +188,15 @@ def _describe(
 def _signature(mod: tvm.IRModule, name: str, schedule: Schedule, kind: AnyKind) -> dict[str, Any]:
     """Describe a function, the schedule that it runs, and the driver if it does not do more."""
     func = mod[name]
+    inputs = [_info(p.name, p.ty) for p in func.params]
+    outputs = [_info(f"output_{i}", ty) for i, ty in enumerate(leaves(func.ret_ty))]
+    for tensors, types in zip((inputs, outputs), types_of(func), strict=True):
+        for place, dtype in types.items():
+            tensors[place]["dtype"] = dtype
     described = {
         "function": name,
-        "inputs": [_info(p.name, p.ty) for p in func.params],
-        "outputs": [_info(f"output_{i}", ty) for i, ty in enumerate(leaves(func.ret_ty))],
+        "inputs": inputs,
+        "outputs": outputs,
         "operators": len(schedule.operators),
         "stages": len(schedule.stages),
         "estimates": schedule.estimates,

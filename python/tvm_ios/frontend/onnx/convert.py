@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 import tvm
 from tvm import relax
 
+from tvm_ios_runtime.bits import tensor_dtype
+
+from ...ops.narrow import NARROW, with_types
 from ...relax_ir.building import building
 from ...support.errors import ModelError
 from ..limits import Limits
@@ -18,9 +21,10 @@ from .control import CONTROL
 from .functions import Functions
 from .graph import GraphConverter, Scope
 from .inputs import inputs_of, static_shapes
+from .narrow import Narrow
 from .nodes import is_standard, needed_nodes
 from .operators import OPERATORS, Value
-from .tensors import dtype_of_code, type_text
+from .tensors import dtype_of_code, narrow_of_code, type_text
 
 if TYPE_CHECKING:
     import onnx
@@ -38,17 +42,17 @@ def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
     opsets = {("" if is_standard(o.domain) else o.domain): o.version for o in model.opset_import}
     scope = Scope(opsets)
     scope.add_weights(model.graph)
-    variables = [_variable(value, shape) for value, shape in _inputs(model)]
-    scope.values.update((variable.name, variable) for variable in variables)
+    inputs = [_input(value, shape) for value, shape in _inputs(model)]
     outputs = [value.name for value in model.graph.output]
     _check_operators(path, model, functions, scope, outputs)
     size = sum(len(t.raw_data) or t.ByteSize() for t in model.graph.initializer)
     limits = Limits.of_network(len(model.graph.node), size)
     builder = NamingBuilder()
-    with building(), builder.function("main", variables):
+    with building(), builder.function("main", [variable for variable, _ in inputs]):
         try:
             with builder.dataflow():
                 converter = GraphConverter(builder, functions, limits)
+                converter.add_inputs(inputs, scope)
                 results = converter.convert(model.graph.node, outputs, scope)
                 builder.module = ""
                 output = builder.emit_output(_result(model, results))
@@ -56,7 +60,13 @@ def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
             builder.emit_func_output(relax.Tuple([]))  # TVM warns of open functions
             raise
         builder.emit_func_output(output)
-    return builder.finalize()
+    module = builder.finalize()
+    module["main"] = with_types(
+        module["main"],
+        {i: dtype for i, (variable, dtype) in enumerate(inputs) if dtype in NARROW},
+        {i: result.dtype for i, result in enumerate(results) if isinstance(result, Narrow)},
+    )
+    return module
 
 
 def _inputs(model: onnx.ModelProto) -> Iterator[tuple[onnx.ValueInfoProto, list[int]]]:
@@ -65,24 +75,25 @@ def _inputs(model: onnx.ModelProto) -> Iterator[tuple[onnx.ValueInfoProto, list[
         yield value, shapes[value.name]
 
 
-def _variable(value: onnx.ValueInfoProto, shape: list[int]) -> relax.Var:
+def _input(value: onnx.ValueInfoProto, shape: list[int]) -> tuple[relax.Var, str]:
+    """Return an input of the function, and its type in the model."""
     code = value.type.tensor_type.elem_type
-    dtype = dtype_of_code(code)
+    dtype = dtype_of_code(code) or narrow_of_code(code)
     if dtype is None:
         raise ModelError(
             f"Input {value.name!r} is a tensor of type {type_text(code)}, which is not supported; "
             "export the model with another type."
         )
-    return relax.Var(value.name, relax.TensorType(shape, dtype))
+    return relax.Var(value.name, relax.TensorType(shape, tensor_dtype(dtype))), dtype
 
 
 def _result(model: onnx.ModelProto, results: Iterable[Value]) -> relax.Expr:
     """Return the outputs of the model as one expression."""
     found = []
     for value, result in zip(model.graph.output, results, strict=True):
-        if not isinstance(result, relax.Expr):
+        if not isinstance(result, relax.Expr | Narrow):
             raise ModelError(f"Output {value.name!r} is not a tensor; only tensors can be outputs.")
-        found.append(result)
+        found.append(result.stored if isinstance(result, Narrow) else result)
     return found[0] if len(found) == 1 else relax.Tuple(found)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tvm import relax
 
 from ..emitter import dtype_of, shape_of
+from .narrow import Narrow
 from .operators.table import Value
 from .tensors import code_of_dtype
 
@@ -77,6 +78,10 @@ def _type_of(value: Value) -> onnx.TypeProto:
     """Return the type of a tensor as ONNX writes it; no type for what is left out."""
     import onnx
 
+    if isinstance(value, Narrow):
+        return onnx.helper.make_tensor_type_proto(
+            code_of_dtype(value.dtype), shape_of(value.stored)
+        )
     if not isinstance(value, relax.Expr):
         return onnx.TypeProto()
     return onnx.helper.make_tensor_type_proto(code_of_dtype(dtype_of(value)), shape_of(value))

@@ -17,17 +17,17 @@ from tvm import relax
 from ...support.errors import ModelError
 from ...support.text import last_line
 from ..bindings import Bindings
-from ..emitter import constant, constant_array, is_constant
+from ..emitter import constant, constant_array, dtype_of, is_constant
 from ..limits import Limits
 from ..naming_builder import NamingBuilder
 from .control import CONTROL
 from .folding import fold
 from .functions import Functions
 from .names import path_of_node
+from .narrow import given, tensor_of
 from .node_emitter import NodeEmitter
 from .nodes import described, is_standard, needed_nodes
 from .operators import Value, apply, find
-from .tensors import array_of
 
 if TYPE_CHECKING:
     import onnx
@@ -79,8 +79,8 @@ class Scope:
             if name in scope.values:
                 return scope.values[name]
             if name in scope.weights:
-                array = array_of(scope.weights.pop(name), f"The constant {name!r}")
-                scope.values[name] = constant(array)
+                weight = scope.weights.pop(name)
+                scope.values[name] = tensor_of(weight, f"The constant {name!r}")
                 return scope.values[name]
             scope = scope.outer
         raise ModelError(f"Nothing computes {name!r}, which the model reads; export it again.")
@@ -100,6 +100,14 @@ class GraphConverter:
     def __init__(self, builder: NamingBuilder, functions: Functions, limits: Limits) -> None:
         self._builder, self._functions, self._limits = builder, functions, limits
         self._bindings = Bindings(builder, limits)
+
+    def add_inputs(self, variables: Iterable[tuple[relax.Var, str]], scope: Scope) -> None:
+        """Enter the inputs of the model, with their types, by name."""
+        for variable, dtype in variables:
+            emit = NodeEmitter(self._bindings, f"Input {variable.name!r}", 1, ())
+            is_narrow = dtype != dtype_of(variable)
+            value = given(emit, variable, dtype) if is_narrow else variable
+            scope.values[variable.name] = value
 
     def convert(
         self, nodes: Iterable[onnx.NodeProto], outputs: Sequence[str], scope: Scope
@@ -252,7 +260,7 @@ def _value(attribute: onnx.AttributeProto, emit: NodeEmitter) -> Any:
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, onnx.TensorProto):
-        return constant(array_of(value, f"The attribute {attribute.name!r} of {emit.where}"))
+        return tensor_of(value, f"The attribute {attribute.name!r} of {emit.where}")
     if isinstance(value, Sequence) and any(isinstance(item, bytes) for item in value):
         return [item.decode() for item in value]
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from tvm_ios_runtime.bits import numpy_dtype
 
 from ...support.errors import ModelError
 from ..emitter import Emitter
@@ -19,24 +22,39 @@ _TYPES = {
 }  # fmt: skip
 """Those that can be computed in."""
 
+_NARROW = {
+    "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0", "FLOAT4E2M1",
+    "INT4", "UINT4", "INT2", "UINT2",
+}  # fmt: skip
+"""Those that can be converted from and to others."""
+
 
 def dtype_of_code(code: int) -> str | None:
     """Return the name of a data type; None for one that cannot be computed in."""
+    return _name_of(code, _TYPES)
+
+
+def narrow_of_code(code: int) -> str | None:
+    """Return the name of a data type that can be converted alone; None for any other."""
+    return _name_of(code, _NARROW)
+
+
+def _name_of(code: int, types: Collection[str]) -> str | None:
+    """Return NumPy's name of a data type if it is one of some of ONNX's."""
     import onnx
 
     if code not in onnx.TensorProto.DataType.values():
         return None
-    if onnx.TensorProto.DataType.Name(code) not in _TYPES:
+    if onnx.TensorProto.DataType.Name(code) not in types:
         return None
     return str(onnx.helper.tensor_dtype_to_np_dtype(code))
 
 
 def code_of_dtype(name: str) -> int:
-    """Return ONNX's code of a data type that can be computed in."""
+    """Return ONNX's code of a data type."""
     import onnx
 
-    codes = {dtype_of_code(code): code for code in map(onnx.TensorProto.DataType.Value, _TYPES)}
-    return int(codes[name])
+    return int(onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(name)))
 
 
 def type_text(code: int) -> str:
@@ -67,11 +85,11 @@ def array_of(tensor: onnx.TensorProto, where: str) -> np.ndarray:
     Raises
     ------
     ModelError
-        For a type that cannot be computed in, or data that do not fit the shape.
+        For a type that is not supported, or data that do not fit the shape.
     """
     import onnx.numpy_helper
 
-    if dtype_of_code(tensor.data_type) is None:
+    if _name_of(tensor.data_type, _TYPES | _NARROW) is None:
         raise ModelError(
             f"{where} is a tensor of type {type_text(tensor.data_type)}, which is not supported; "
             "export the model with another type."

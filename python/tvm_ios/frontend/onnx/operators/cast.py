@@ -6,31 +6,51 @@ from __future__ import annotations
 import numpy as np
 from tvm import DataType, relax, te, tirx
 
+from ....ops.narrow import NARROW
 from ...emitter import constant, constant_array, dtype_of, shape_of
+from ..narrow import Narrow, bits, narrowed, numbers, of_bits
 from ..node_emitter import NodeEmitter
 from ..numbers import is_integer
-from ..tensors import name_of_type
-from .table import operator
+from ..tensors import name_of_type, narrow_of_code
+from .table import TAKES, Value, operator
 
 
-@operator("Cast")
+@operator("Cast", narrow=TAKES)
 def cast(
-    emit: NodeEmitter, data: relax.Expr, *, to: int, saturate: int = 1, round_mode: str = "up"
-) -> relax.Expr:
+    emit: NodeEmitter,
+    data: relax.Expr | Narrow,
+    *,
+    to: int,
+    saturate: int = 1,
+    round_mode: str = "up",
+) -> Value:
     """Convert; saturation and rounding modes are those of 8-bit floats."""
-    return converted(emit, data, name_of_type(emit, to))
+    narrow = narrow_of_code(to)
+    if narrow is not None:
+        return _narrowed(emit, data, narrow, saturate, round_mode)
+    return converted(emit, numbers(emit, data), name_of_type(emit, to))
 
 
-@operator("CastLike")
+@operator("CastLike", narrow=TAKES)
 def cast_like(
     emit: NodeEmitter,
-    data: relax.Expr,
-    like: relax.Expr,
+    data: relax.Expr | Narrow,
+    like: relax.Expr | Narrow,
     *,
     saturate: int = 1,
     round_mode: str = "up",
-) -> relax.Expr:
-    return converted(emit, data, dtype_of(like))
+) -> Value:
+    if isinstance(like, Narrow):
+        return _narrowed(emit, data, like.dtype, saturate, round_mode)
+    return converted(emit, numbers(emit, data), dtype_of(like))
+
+
+def _narrowed(
+    emit: NodeEmitter, data: relax.Expr | Narrow, dtype: str, saturate: int, rounding: str
+) -> Narrow:
+    if rounding not in ("up", "down", "nearest"):
+        raise emit.error(f"rounds {rounding!r}, which is neither up, down nor nearest.")
+    return narrowed(emit, data, dtype, bool(saturate), rounding)
 
 
 def converted(emit: NodeEmitter, data: relax.Expr, dtype: str) -> relax.Expr:
@@ -40,12 +60,21 @@ def converted(emit: NodeEmitter, data: relax.Expr, dtype: str) -> relax.Expr:
     return emit.cast(data, dtype)
 
 
-@operator("BitCast")
-def bit_cast(emit: NodeEmitter, data: relax.Expr, *, to: int) -> relax.Expr:
+@operator("BitCast", narrow=TAKES)
+def bit_cast(emit: NodeEmitter, data: relax.Expr | Narrow, *, to: int) -> Value:
     """Read the bits of each element as another type of as many bits."""
-    given, wanted = dtype_of(data), name_of_type(emit, to)
-    if _bytes_of(given) != _bytes_of(wanted):
+    given = data.dtype if isinstance(data, Narrow) else dtype_of(data)
+    wanted = narrow_of_code(to) or name_of_type(emit, to)
+    if _bits_of(given) != _bits_of(wanted):
         raise emit.error(f"reads {given} as {wanted}, which is of another size.")
+    plain = bits(emit, data) if isinstance(data, Narrow) else data
+    if wanted in NARROW:
+        return of_bits(emit, _reinterpreted(emit, plain, "uint8"), wanted)
+    return _reinterpreted(emit, plain, wanted)
+
+
+def _reinterpreted(emit: NodeEmitter, data: relax.Expr, wanted: str) -> relax.Expr:
+    given = dtype_of(data)
     if given == wanted:
         return data
     if wanted == "bool":
@@ -64,5 +93,6 @@ def bit_cast(emit: NodeEmitter, data: relax.Expr, *, to: int) -> relax.Expr:
     return emit.reshape(emit(emit.builder.call_te(reinterpreted, rows)), shape_of(data))
 
 
-def _bytes_of(dtype: str) -> int:
-    return (DataType(dtype).bits + 7) // 8
+def _bits_of(dtype: str) -> int:
+    """Return the bits that an element takes, of which a truth uses one."""
+    return 8 if dtype == "bool" else int(DataType(dtype).bits)

@@ -10,22 +10,23 @@ import numpy as np
 from tvm import relax
 
 from ...emitter import constant, constant_array, dtype_of, shape_of
+from ..narrow import Narrow
 from ..node_emitter import NodeEmitter
 from ..numbers import is_integer
 from ..tensors import name_of_type
-from .table import Converter, operator
+from .table import TAKES, Converter, Value, operator
 
 
-@operator("Constant")
+@operator("Constant", narrow=TAKES)
 def constant_node(
     emit: NodeEmitter,
     *,
-    value: relax.Expr | None = None,
+    value: Value = None,
     value_float: float | None = None,
     value_floats: Sequence[float] | None = None,
     value_int: int | None = None,
     value_ints: Sequence[int] | None = None,
-) -> relax.Expr:
+) -> Value:
     if value is not None:
         return value
     whole = value_ints if value_int is None else value_int
@@ -37,10 +38,13 @@ def constant_node(
     raise emit.error("has no value.")
 
 
-@operator("ConstantOfShape")
+@operator("ConstantOfShape", narrow=TAKES)
 def constant_of_shape(
-    emit: NodeEmitter, shape: relax.Expr, *, value: relax.Expr | None = None
-) -> relax.Expr:
+    emit: NodeEmitter, shape: relax.Expr, *, value: relax.Expr | Narrow | None = None
+) -> Value:
+    if isinstance(value, Narrow):
+        held = constant_of_shape(emit, shape, value=value.stored)
+        return Narrow(held, value.dtype)
     number = np.zeros(1, "float32") if value is None else emit.array(value, "its value")
     sizes = emit.integers(shape, "its shape")
     return emit.filled(sizes, number.reshape(-1)[0].item(), str(number.dtype))

@@ -7,7 +7,7 @@ from tvm import relax
 
 from ...emitter import shape_of
 from ..node_emitter import NodeEmitter
-from .table import Value, operator
+from .table import TAKES, Value, operator
 
 Tensors = tuple[relax.Expr, ...]
 
@@ -108,17 +108,17 @@ def _place(emit: NodeEmitter, position: relax.Expr, length: int, beyond: int = 0
     return place + length if place < 0 else place
 
 
-@operator("Optional")
+@operator("Optional", narrow=TAKES)
 def optional(emit: NodeEmitter, value: Value = None, *, type: object = None) -> Value:
     return (value,)
 
 
-@operator("OptionalHasElement")
+@operator("OptionalHasElement", narrow=TAKES)
 def optional_has_element(emit: NodeEmitter, value: Value = None) -> relax.Expr:
     return relax.const(value is not None, "bool")
 
 
-@operator("OptionalGetElement")
+@operator("OptionalGetElement", narrow=TAKES)
 def optional_get_element(emit: NodeEmitter, value: Value) -> Value:
     if value is None:
         raise emit.error("takes the element of an empty optional.")

@@ -11,27 +11,27 @@ from tvm import relax
 
 from ...emitter import constant, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
-from .table import Value, operator
+from .table import MOVES, TAKES, Value, operator
 
 
-@operator("Shape")
+@operator("Shape", narrow=MOVES)
 def shape(
     emit: NodeEmitter, data: relax.Expr, *, start: int = 0, end: int | None = None
 ) -> relax.Expr:
     return constant(np.array(shape_of(data)[start:end], "int64"))
 
 
-@operator("Size")
+@operator("Size", narrow=MOVES)
 def size(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
     return constant(np.array(math.prod(shape_of(data)), "int64"))
 
 
-@operator("Identity")
+@operator("Identity", narrow=TAKES)
 def identity(emit: NodeEmitter, data: Value) -> Value:
     return data
 
 
-@operator("Reshape")
+@operator("Reshape", narrow=MOVES)
 def reshape(
     emit: NodeEmitter, data: relax.Expr, shape: relax.Expr, *, allowzero: int = 0
 ) -> relax.Expr:
@@ -58,14 +58,14 @@ def _inferred(
     return sizes
 
 
-@operator("Flatten")
+@operator("Flatten", narrow=MOVES)
 def flatten(emit: NodeEmitter, data: relax.Expr, *, axis: int = 1) -> relax.Expr:
     sizes = shape_of(data)
     first = axis if axis == len(sizes) else emit.axis(axis, len(sizes))
     return emit.reshape(data, [math.prod(sizes[:first]), math.prod(sizes[first:])])
 
 
-@operator("Squeeze")
+@operator("Squeeze", narrow=MOVES)
 def squeeze(emit: NodeEmitter, data: relax.Expr, axes: relax.Expr | None = None) -> relax.Expr:
     sizes = shape_of(data)
     if axes is None:
@@ -78,7 +78,7 @@ def squeeze(emit: NodeEmitter, data: relax.Expr, axes: relax.Expr | None = None)
     return emit(relax.op.squeeze(data, removed)) if removed else data
 
 
-@operator("Unsqueeze")
+@operator("Unsqueeze", narrow=MOVES)
 def unsqueeze(emit: NodeEmitter, data: relax.Expr, axes: relax.Expr) -> relax.Expr:
     added = emit.integers(axes, "its axes")
     ndim = len(shape_of(data)) + len(added)
@@ -88,7 +88,7 @@ def unsqueeze(emit: NodeEmitter, data: relax.Expr, axes: relax.Expr) -> relax.Ex
     return emit.reshape(data, [1 if axis in places else next(kept) for axis in range(ndim)])
 
 
-@operator("Transpose")
+@operator("Transpose", narrow=MOVES)
 def transpose(
     emit: NodeEmitter, data: relax.Expr, *, perm: Sequence[int] | None = None
 ) -> relax.Expr:

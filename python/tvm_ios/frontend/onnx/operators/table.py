@@ -12,11 +12,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from tvm import relax
 
-from ...emitter import constant
+from ....ops.narrow import NARROW
+from ...emitter import constant, dtype_of
+from ..narrow import Narrow
 from ..node_emitter import NodeEmitter
 
-Value: TypeAlias = "relax.Expr | tuple[Value, ...] | None"
+Value: TypeAlias = "relax.Expr | Narrow | tuple[Value, ...] | None"
 """A tensor, a sequence of tensors, or an output that is left out."""
+
+REFUSES, MOVES, TAKES = "refuses", "moves", "takes"
+"""What an operator does with tensors of narrow types: its converter is given none; their elements
+as bytes, which it copies; or the tensors as such.
+"""
 
 Converter: TypeAlias = Callable[..., Value]
 """A function of an emitter, the operator's inputs and, by keyword, its attributes.
@@ -37,11 +44,14 @@ class Entry:
         The first version of ONNX's operators that it is for.
     shared : frozenset of str
         Attributes that it shares with other operators, and hands on.
+    narrow : str
+        :data:`REFUSES`, :data:`MOVES` or :data:`TAKES`.
     """
 
     convert: Converter
     since: int
     shared: frozenset[str] = frozenset()
+    narrow: str = REFUSES
 
     @cached_property
     def inputs(self) -> list[inspect.Parameter]:
@@ -73,7 +83,11 @@ OPERATORS: dict[tuple[str, str], list[Entry]] = {}
 
 
 def operator(
-    *names: str, since: int = 1, domain: str = "", shared: frozenset[str] = frozenset()
+    *names: str,
+    since: int = 1,
+    domain: str = "",
+    shared: frozenset[str] = frozenset(),
+    narrow: str = REFUSES,
 ) -> Callable[[Converter], Converter]:
     """Register a function as the converter of operators, from a version on."""
 
@@ -81,7 +95,7 @@ def operator(
         for name in names:
             entries = OPERATORS.setdefault((domain, name), [])
             assert all(entry.since != since for entry in entries), f"{name} has two entries"
-            entries.append(Entry(convert, since, shared))
+            entries.append(Entry(convert, since, shared, narrow))
             entries.sort(key=lambda entry: -entry.since)
         return convert
 
@@ -125,7 +139,22 @@ def apply(
     strange = sorted(named.keys() - entry.attributes)
     if strange:
         raise emit.error(f"has the attribute {', '.join(strange)}, which is not supported.")
-    return entry.convert(emit, *given, **named)
+    dtypes = {x.dtype for x in (*given, *named.values()) if isinstance(x, Narrow)}
+    if not dtypes or entry.narrow == TAKES:
+        return entry.convert(emit, *given, **named)
+    if entry.narrow == REFUSES or len(dtypes) != 1:
+        raise emit.error(
+            f"computes with tensors of type {' and '.join(sorted(dtypes))}, which is not "
+            "supported; cast or dequantise them before."
+        )
+    held = [x.stored if isinstance(x, Narrow) else x for x in given]
+    return _narrow(entry.convert(emit, *held, **named), *dtypes)
+
+
+def _narrow(moved: Value, dtype: str) -> Value:
+    """Return elements of a narrow type that were moved as bytes as a tensor of that type."""
+    is_held = isinstance(moved, relax.Expr) and dtype_of(moved) == NARROW[dtype]
+    return Narrow(moved, dtype) if is_held else moved
 
 
 def _move_to_inputs(entry: Entry, inputs: list[Value], attributes: dict[str, Any]) -> None:

@@ -23,6 +23,20 @@ MUTANTS = (
         ("rewrite/test_definite.py::test_what_is_no_number_differs_from_itself",),
     ),
     Mutant(
+        "the keys of negative numbers fall",
+        "python/tvm_ios/ops/order_key.py",
+        "tirx.Select(bits < zero, bits ^ greatest, bits)",
+        "bits",
+        ("rewrite/test_orders.py::test_nan_is_the_largest",),
+    ),
+    Mutant(
+        "the place of a maximum passes over NaN",
+        "python/tvm_ios/backend/cpu/kernels/rows/reduce.py",
+        "tirx.Or(x == _spread(extreme, width), tirx.isnan(x))",
+        "x == _spread(extreme, width)",
+        ("rewrite/test_definite.py::test_the_place_of_an_extreme_is_that_of_the_first_nan",),
+    ),
+    Mutant(
         "recurrent layers round what they read to 16 bits",
         "python/tvm_ios/rewrite/halves.py",
         "found.update(bound[v] for v in relax.analysis.free_vars(value) if v in bound)",

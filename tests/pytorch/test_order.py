@@ -22,6 +22,11 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "cummax": lambda x: x.cummax(1),
     "cummin": lambda x: x.cummin(-1),
     "logcumsumexp": lambda x: x.logcumsumexp(1),
+    "max": lambda x: x.max(1),
+    "min": lambda x: x.min(0),
+    "argmax": lambda x: x.argmax(),
+    "sort": lambda x: x.sort(dim=1, stable=True),
+    "topk": lambda x: x.topk(2, 1),
 }
 
 

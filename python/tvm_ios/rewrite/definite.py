@@ -137,12 +137,23 @@ def _equality(emit: Emit, call: relax.Call) -> relax.Expr:
 
 
 def _place(emit: Emit, call: relax.Call) -> relax.Expr:
-    """Replace -1 by the first place.
+    """Return the place of the first NaN, or else that of the first extreme element.
 
-    TVM begins with -1 and the least number, and keeps it where no element is larger.
+    TVM passes over NaN. It begins with -1 and the least number, and keeps it where no element is
+    larger. On a CPU our own kernels find the places in float32.
     """
-    place = emit(call)
-    return relax.op.maximum(place, _number(0, place))
+    find = relax.op.argmax if op_name(call) == "argmax" else relax.op.argmin
+    data, axis = call.args[0], call.attrs.axis
+    if axis is None:
+        data, axis = emit(relax.op.reshape(data, [-1])), 0
+    place = emit(find(data, int(axis), True))
+    place = emit(relax.op.maximum(place, _number(0, place)))
+    if _kind(data) == "f" and data.ty.dtype != "float32":
+        missing = emit(relax.op.astype(emit(relax.op.isnan(data)), "int8"))
+        is_missing = emit(relax.op.max(missing, [int(axis)], True))
+        first = emit(relax.op.argmax(missing, int(axis), True))
+        place = emit(relax.op.where(emit(relax.op.astype(is_missing, "bool")), first, place))
+    return relax.op.reshape(place, call.ty.shape)
 
 
 def _kind(tensor: relax.Expr) -> str:

@@ -28,6 +28,7 @@ from .indices import safe_indices
 from .layout import channels_first
 from .means import divide_integer_sums
 from .moves import remove_empty_moves
+from .orders import order_nan
 from .pads import absorb_pads
 from .quantization import dequantize_in_float
 from .raising import raise_calls
@@ -109,6 +110,7 @@ def _passes(
         _on(function, make_definite),
         *([] if recurrences else [_on(function, unroll_recurrences)]),
         safe_indices(function, checked=checks_indices),
+        order_nan(function),
         _on(function, dequantize_in_float),
         _on(function, fill_empty_sums),
         _on(function, divide_integer_sums),

@@ -86,6 +86,16 @@ def test_places_and_values_of_extremes(dtype: str) -> None:
         np.testing.assert_array_equal(result, right)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_the_place_of_an_extreme_is_that_of_the_first_nan(axis: int | None, dtype: str) -> None:
+    x = np.random.default_rng(0).choice([np.nan, np.inf, -np.inf, 1, 2, -3], (5, 7)).astype(dtype)
+    x[2] = -np.inf
+    most, least = _run(lambda a: [f(a, axis=axis) for f in (op.argmax, op.argmin)], x)
+    np.testing.assert_array_equal(most, np.argmax(x, axis))
+    np.testing.assert_array_equal(least, np.argmin(x, axis))
+
+
 def test_a_maximum_of_constants_reaches_minus_infinity() -> None:
     held = relax.const(np.full((2, 3), -np.inf, "float32"))
     mod = relax_module(lambda emit, x: emit(op.add(x, emit(op.max(held, axis=1)))), (2,))

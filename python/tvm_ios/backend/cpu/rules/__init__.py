@@ -32,6 +32,8 @@ RULES: dict[str, Rule] = {
     "variance": rows.reduction,
     "max": rows.reduction,
     "min": rows.reduction,
+    "argmax": rows.place,
+    "argmin": rows.place,
     "elementwise": first_of(planes.elementwise, strided.elementwise),
     "recurrence": recurrence,
     "reshape": first_of(reordered, strided.movement),

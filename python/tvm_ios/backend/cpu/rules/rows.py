@@ -11,10 +11,11 @@ import numpy as np
 
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
+from ....ops.epilogue import NOTHING
 from ....relax_ir.expressions import is_float32
 from ..kernels.layout import PLAIN
 from ..kernels.rows.layer_norm import LayerNorm, layer_norm_kernel
-from ..kernels.rows.reduce import Reduce, Reduction, reduce_kernel
+from ..kernels.rows.reduce import LONGEST, Reduce, Reduction, reduce_kernel
 from ..kernels.rows.softmax import Softmax, softmax_kernel
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
@@ -81,6 +82,26 @@ def reduction(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
     reduce = Reduce(kinds[kinds.index(op.kind)], *_around(shape, named), op.epilogue)
     bindings = (binder.plain(data), *epilogue_inputs(op, binder, PLAIN))
     return row_major(reduce_kernel(reduce, config.core), bindings, op)
+
+
+def place(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Find the places of the largest, or smallest, elements along an axis.
+
+    Raises
+    ------
+    NoRule
+        If the operand is not of float32, the axis is very long, or the result is a scalar.
+    """
+    data, axis = op.call.args[0], op.call.attrs.axis
+    shape = shape_of(data)
+    if not is_float32(data) or axis is None or not shape_of(op.outputs[0]):
+        raise NoRule
+    outer, length, inner = _around(shape, [int(axis)])
+    if length >= LONGEST or op.epilogue != NOTHING:
+        raise NoRule
+    kind: Reduction = "argmax" if op.kind == "argmax" else "argmin"
+    kernel = reduce_kernel(Reduce(kind, outer, length, inner), config.core)
+    return row_major(kernel, (binder.plain(data),), op)
 
 
 def _around(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, int, int]:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TIR functions of our own: recurrent layers, and checks of indices."""
+"""TIR functions of our own: recurrent layers, checks of indices, and keys of orders."""
 
 from __future__ import annotations
 
 from tvm import tirx
 
 from ....ops.index_check import check_of
+from ....ops.order_key import is_order_key
 from ....ops.recurrence import Recurrence, recurrence_of
 from ..meaning import GONE, Meaning, Operation, Role, same
 from ..ranges import FINITE, Range, kept_finite
@@ -22,6 +23,8 @@ def meanings(function: tirx.PrimFunc, operation: Operation) -> tuple[list[Meanin
     if layer is not None:
         description = (layer.cell, layer.activations, layer.backwards, layer.reset_after)
         return _recurrence(layer), str(description)
+    if is_order_key(function):
+        return [Meaning([same(operation.rank)], lambda _: FINITE)], "order"
     return None
 
 

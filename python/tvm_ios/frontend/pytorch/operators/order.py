@@ -37,11 +37,9 @@ def median_along(emit: AtenEmitter, data: relax.Expr, axis: int, keep: bool = Fa
         return found
     missing = is_nan(Term(emit, data)).to("int32").expr
     any_missing = Term(emit, emit.reshape(emit(relax.op.max(missing, [axis])), emit.shape)) > 0
-    value = Term(emit, value).filled(any_missing, math.nan).expr
-    if place is not None:
-        first = _place_of_largest(emit, missing, axis)
-        place = first.where(any_missing, Term(emit, place)).expr
-    return value, place
+    first = emit.cast(emit(relax.op.argmax(missing, axis)), "int64")
+    chosen = Term(emit, emit.reshape(first, emit.shape)).where(any_missing, Term(emit, place))
+    return Term(emit, value).filled(any_missing, math.nan).expr, chosen.expr
 
 
 @operator("nanmedian.dim")
@@ -58,12 +56,10 @@ def median_of_numbers_along(
     # Where there are NaN alone, the first of them is the median.
     rank = (count - 1).maximum(0).to("float64") / 2
     places = rank.of(relax.op.floor).to("int64").expr
-    values, order = _sorted(emit, data, axis, length)
-    picked = [
+    return tuple(
         emit.reshape(emit(relax.op.gather_elements(each, places, axis)), emit.shape)
-        for each in (values, order)
-    ]
-    return _checked(emit, data, axis, *picked)
+        for each in _sorted(emit, data, axis, length)
+    )
 
 
 @operator("median.default")
@@ -117,50 +113,18 @@ def mode(emit: AtenEmitter, data: relax.Expr, axis: int = -1, keep: bool = False
 
 def _of_rank(
     emit: AtenEmitter, data: relax.Expr, rank: int, axis: int
-) -> tuple[relax.Expr, relax.Expr | None]:
-    values, order = _sorted(emit, data, axis, rank + 1)
-    picked = [
-        emit.reshape(emit.slice(each, axis, rank, rank + 1), emit.shape) for each in (values, order)
-    ]
-    return _checked(emit, data, axis, *picked)
+) -> tuple[relax.Expr, relax.Expr]:
+    value, place = (
+        emit.reshape(emit.slice(each, axis, rank, rank + 1), emit.shape)
+        for each in _sorted(emit, data, axis, rank + 1)
+    )
+    return value, place
 
 
 def _sorted(emit: AtenEmitter, data: relax.Expr, axis: int, count: int) -> list[relax.Expr]:
-    """Return the smallest elements in their order, NaN last, and their places.
-
-    The place of infinity may be that of a NaN, as the sorting sees infinity in place of NaN.
-    """
+    """Return the smallest elements in their order, NaN last, and their places."""
     if dtype_of(data) == "bool":
         values, places = _sorted(emit, emit.cast(data, "uint8"), axis, count)
         return [emit.cast(values, "bool"), places]
-    floats = is_float(dtype_of(data))
-    missing = is_nan(Term(emit, data))
-    given = Term(emit, data).filled(missing, math.inf).expr if floats else data
-    found = emit(relax.op.topk(given, count, axis, "both", False, "int64"))
-    values, places = (emit(relax.TupleGetItem(found, i)) for i in range(2))
-    if floats:
-        present = emit(relax.op.sum(emit.cast((~missing).expr, "int64"), [axis], True))
-        grid = emit.along(emit.positions(count, "int64"), axis, len(shape_of(data)))
-        behind = Term(emit, grid) >= Term(emit, present)
-        values = Term(emit, values).filled(behind, math.nan).expr
-    return [values, places]
-
-
-def _checked(
-    emit: AtenEmitter, data: relax.Expr, axis: int, value: relax.Expr, place: relax.Expr
-) -> tuple[relax.Expr, relax.Expr | None]:
-    """Return a value and its place, which is that of the first infinity or NaN if it is one."""
-    if not is_float(dtype_of(data)):
-        return value, place
-    if not emit.wants(1):
-        return value, None
-    x, found, chosen = Term(emit, data), Term(emit, value), Term(emit, place)
-    infinite = _place_of_largest(emit, x.equals(math.inf).to("int32").expr, axis)
-    missing = _place_of_largest(emit, is_nan(x).to("int32").expr, axis)
-    chosen = infinite.where(found.equals(math.inf), chosen)
-    return value, missing.where(is_nan(found), chosen).expr
-
-
-def _place_of_largest(emit: AtenEmitter, data: relax.Expr, axis: int) -> Term:
-    place = emit.cast(emit(relax.op.argmax(data, axis)), "int64")
-    return Term(emit, emit.reshape(place, emit.shape))
+    found = emit(relax.op.topk(data, count, axis, "both", False, "int64"))
+    return [emit(relax.TupleGetItem(found, i)) for i in range(2)]

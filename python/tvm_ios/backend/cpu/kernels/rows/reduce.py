@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums, means, variances and extremes along an axis of a row-major tensor.
+"""Sums, means, variances, extremes and their places along an axis of a row-major tensor.
 
 A variance reads its elements twice: the squares of their distances from the mean are added, as
-numbers far from zero would cancel in a difference of sums.
+numbers far from zero would cancel in a difference of sums. So does the place of an extreme, which
+is the first that equals it; that of NaN is the first NaN.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
@@ -20,14 +22,15 @@ from .....ops.tir_function import tile_scope
 from ...core import Core
 from ...isa.emit import Accumulators, lanes_of, loop, splat
 from ...isa.epilogue import apply_epilogue
-from ...isa.functions import largest, smallest
+from ...isa.functions import largest, like, smallest
 from ...isa.storage import store
 from ..kernel import Kernel, Phase
 from ..layout import blocks
-from .scan import Combine, chunk, reduce_row
+from .scan import Combine, Load, chunk, reduce_row
 
 Expr = Any
-Reduction = Literal["sum", "mean", "variance", "max", "min"]
+Total = Callable[[Load, Combine, float], Expr]
+Reduction = Literal["sum", "mean", "variance", "max", "min", "argmax", "argmin"]
 
 _COMBINE: dict[Reduction, tuple[Combine, float]] = {
     "sum": (lambda a, b: a + b, 0.0),
@@ -35,14 +38,19 @@ _COMBINE: dict[Reduction, tuple[Combine, float]] = {
     "variance": (lambda a, b: a + b, 0.0),
     "max": (largest, -math.inf),
     "min": (smallest, math.inf),
+    "argmax": (largest, -math.inf),
+    "argmin": (smallest, math.inf),
 }
+
+LONGEST = 1 << 24
+"""Of an axis whose places are found: float32 has all of their numbers."""
 
 
 @dataclass(frozen=True)
 class Reduce:
     """A reduction of ``[outer, length, inner]`` to ``[outer, inner]``, followed by an epilogue.
 
-    The epilogue's arguments have the result's shape.
+    The epilogue's arguments have the result's shape. Places are of int64, and have no epilogue.
     """
 
     reduction: Reduction
@@ -50,6 +58,10 @@ class Reduce:
     length: int
     inner: int = 1
     epilogue: Epilogue = NOTHING
+
+    @property
+    def finds_places(self) -> bool:
+        return self.reduction in ("argmax", "argmin")
 
 
 def reduce_kernel(reduce: Reduce, core: Core) -> Kernel:
@@ -67,9 +79,9 @@ def reduce_kernel(reduce: Reduce, core: Core) -> Kernel:
             TensorSpec((size * reduce.length,)),
             *(TensorSpec((size,)) for _ in reduce.epilogue.arguments),
         ),
-        outputs=(TensorSpec((size,)),),
+        outputs=(TensorSpec((size,), "int64" if reduce.finds_places else "float32"),),
         phases=(Phase(emitter.num_tiles, emitter.emit),),
-        narrows=True,
+        narrows=not reduce.finds_places,
     )
 
 
@@ -97,53 +109,77 @@ class _ReduceEmitter:
                 self._store(buffers, self._row(buffers[0], t), t, 1)
 
     def _row(self, source: Any, outer: Expr) -> Expr:
-        start = outer * self.reduce.length
+        length, start = self.reduce.length, outer * self.reduce.length
 
         def load(at: Expr, width: int) -> Expr:
             return source[lanes_of(start + at, width)]
 
-        def total(read: Callable[[Expr, int], Expr]) -> Expr:
-            return reduce_row(self.reduce.length, self.lanes, read, self.combine, self.initial)
+        def place(at: Expr, width: int) -> Expr:
+            return T.Cast(_lanes("float32", width), lanes_of(at, width))
 
-        if self.reduce.reduction != "variance":
-            return total(load)
-        mean = T.Bind(total(load) * T.float32(1.0 / self.reduce.length))
+        def total(read: Load, combine: Combine, initial: float) -> Expr:
+            return reduce_row(length, self.lanes, read, combine, initial)
 
-        def square(at: Expr, width: int) -> Expr:
-            distance = T.Bind(load(at, width) - splat(mean, width))
-            return distance * distance
-
-        return total(square)
+        return self._reduced(load, place, total)
 
     def _columns(self, source: Any, outer: Expr, first: Expr, width: int) -> Expr:
         r = self.reduce
         start = outer * (r.length * r.inner) + first
 
-        def load(i: Expr) -> Expr:
-            return source[lanes_of(start + i * r.inner, width)]
+        def load(at: Expr, _: int) -> Expr:
+            return source[lanes_of(start + at * r.inner, width)]
 
-        def total(read: Callable[[Expr], Expr]) -> Expr:
-            result = Accumulators(1, width, splat(T.float32(self.initial), width))
+        def place(at: Expr, _: int) -> Expr:
+            return splat(T.Cast("float32", at), width)
+
+        def total(read: Load, combine: Combine, initial: float) -> Expr:
+            result = Accumulators(1, width, splat(T.float32(initial), width))
 
             def add(i: Expr) -> None:
-                result[0] = self.combine(result[0], read(i))
+                result[0] = combine(result[0], read(i, width))
 
             loop(r.length, add)
             return result[0]
 
-        if r.reduction != "variance":
-            return total(load)
-        mean = T.Bind(total(load) * splat(T.float32(1.0 / r.length), width))
+        return self._reduced(load, place, total)
 
-        def square(i: Expr) -> Expr:
-            distance = T.Bind(load(i) - mean)
+    def _reduced(self, load: Load, place: Load, total: Total) -> Expr:
+        """Combine elements, once or twice; ``place`` returns their numbers along the axis."""
+        first = total(load, self.combine, self.initial)
+        if self.reduce.finds_places:
+            extreme = T.Bind(first)
+
+            def hit(at: Expr, width: int) -> Expr:
+                x = T.Bind(load(at, width))
+                is_first = tirx.Or(x == _spread(extreme, width), tirx.isnan(x))
+                return tirx.Select(is_first, place(at, width), splat(T.float32(LONGEST), width))
+
+            return total(hit, T.min, float(LONGEST))
+        if self.reduce.reduction != "variance":
+            return first
+        mean = T.Bind(first * like(first, 1.0 / self.reduce.length))
+
+        def square(at: Expr, width: int) -> Expr:
+            distance = T.Bind(load(at, width) - _spread(mean, width))
             return distance * distance
 
-        return total(square)
+        return total(square, self.combine, self.initial)
 
     def _store(self, buffers: Sequence[Any], value: Expr, place: Expr, width: int) -> None:
         r, at = self.reduce, lanes_of(place, width)
         if r.reduction in ("mean", "variance"):
             value = value * splat(T.float32(1.0 / r.length), width)
+        if r.finds_places:
+            T.buffer_store(buffers[-1], T.Cast(_lanes("int64", width), value), [at])
+            return
         value = apply_epilogue(r.epilogue, value, lambda a: buffers[1 + a][at], width)
         store(buffers[-1], value, [at])
+
+
+def _spread(value: Expr, width: int) -> Expr:
+    """Return a vector as it is, and a number in each lane of one."""
+    return value if value.ty.dtype.lanes == width else splat(value, width)
+
+
+def _lanes(dtype: str, width: int) -> str:
+    return dtype if width == 1 else f"{dtype}x{width}"

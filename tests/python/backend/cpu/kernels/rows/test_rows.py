@@ -91,6 +91,21 @@ def test_reductions(name: str, target: tvm.target.Target) -> None:
         assert_close(output.reshape(scale.shape), expected.astype("float32"), relative=1e-5)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_places(shape: tuple[int, int, int], target: tvm.target.Target) -> None:
+    """Of the first of equal elements, and of the first that is no number."""
+    core, _ = isa_of(target)
+    rng = np.random.default_rng(0)
+    few = [rng.integers(-2, 3, shape), rng.choice([1, np.inf, -np.inf, np.nan, -0.0, 0], shape)]
+    for data in (random_array(*shape), *few, np.full(shape, -np.inf)):
+        for name in ("argmax", "argmin"):
+            kernel = reduce_kernel(Reduce(name, *shape), core)
+            (output,) = run_kernel(kernel, [data.astype("float32").reshape(-1)], target)
+            expected = getattr(np, name)(data, axis=1).reshape(-1)
+            np.testing.assert_array_equal(output, expected)
+
+
 @pytest.mark.parametrize("shape", [(3, 200, 1), (3, 200, 5)])
 def test_the_variance_of_numbers_far_from_zero(shape: tuple[int, int, int]) -> None:
     core, _ = isa_of(NATIVE)

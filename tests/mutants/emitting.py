@@ -148,9 +148,23 @@ MUTANTS = (
     Mutant(
         "a step reads units that it has written",
         "python/tvm_ios/backend/cpu/kernels/rows/recurrent_steps.py",
-        "self._store(1 - parity, [row, columns], value)",
-        "self._store(parity, [row, columns], value)",
+        "self._store(1 - parity, [row, columns], self._within(row, step, value, old))",
+        "self._store(parity, [row, columns], self._within(row, step, value, old))",
         (f"{_RECURRENCE}::test_layers",),
+    ),
+    Mutant(
+        "a row's states change after its length",
+        "python/tvm_ios/backend/cpu/kernels/rows/recurrent_steps.py",
+        "T.Cast(\"float32\", step) < lengths[row]",
+        "T.Cast(\"float32\", step) <= lengths[row]",
+        (f"{_RECURRENCE}::test_layers",),
+    ),
+    Mutant(
+        "a gate reads the peephole of another",
+        "python/tvm_ios/frontend/onnx/operators/recurrent.py",
+        "for place in (0, 2, 1)]",
+        "for place in (0, 1, 2)]",
+        ("frontend/onnx/test_recurrent.py::test_other_types",),
     ),
     Mutant(
         "results of a recurrent layer are taken for each other",

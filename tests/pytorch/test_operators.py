@@ -165,6 +165,15 @@ def test_half_precision(dtype: torch.dtype) -> None:
     assert (result - expected).abs().max() <= 0.02 * expected.abs().max()
 
 
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_recurrent_layers_in_double_precision(kind: type[torch.nn.Module]) -> None:
+    x = torch.randn(4, 2, 10, dtype=torch.float64)
+    layer = kind(10, 6, num_layers=2, bidirectional=True).double().eval()
+    model = Function(lambda x: layer(x)[0]).eval()
+    result = tvm_ios.compile(model, [x], search=False, threads=1)(x)
+    torch.testing.assert_close(result, model(x), rtol=1e-13, atol=1e-13)
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from .recurrent_step import Formulas
 from .tir_function import on_stack, tile_scope
 
 Expr = Any
@@ -28,7 +29,18 @@ FUNCTION = "recurrence"
 
 _ATTRIBUTE = "tvm_ios.recurrence"  # of a TIR function: the layer that it computes
 _GATES = {"lstm": 4, "gru": 3, "rnn": 1}
-_ACTIVATIONS = {"relu": lambda x: T.max(x, T.float32(0)), "sigmoid": T.sigmoid, "tanh": T.tanh}
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The inputs of a layer by name; None for one that it does not have."""
+
+    products: Any
+    weights: Any
+    bias: Any | None
+    peepholes: Any | None
+    lengths: Any | None
+    states: Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,8 @@ class Recurrence:
     ----------
     cell : "lstm", "gru" or "rnn"
     activations : tuple of str
-        ``F``, ``G``, ``H``, as far as the cell has them: ``relu``, ``sigmoid`` or ``tanh``.
+        ``F``, ``G``, ``H``, as far as the cell has them: names of
+        :data:`~tvm_ios.ops.recurrent_step.ACTIVATIONS`.
     steps, batch, hidden : int
     backwards : bool
         Whether the last step comes first.
@@ -55,6 +68,19 @@ class Recurrence:
         Whether inputs and results are ``[batch, steps, ...]`` instead of ``[steps, batch, ...]``.
     reset_after : bool
         Of a ``gru``: whether the reset is applied to the state's product, not to the state.
+    parameters : tuple of (float, float)
+        The parameters of each activation, if there are any.
+    clip : float or None
+        The largest magnitude of what ``F`` and ``G`` read.
+    coupled : bool
+        Of an ``lstm``: whether the gate f is ``1 - i``.
+    peepholes : bool
+        Of an ``lstm``: whether the gates i and f also read the old ``c``, and o the new one.
+    ragged : bool
+        Whether each row of the batch has a length. Results of later steps are 0 and do not change
+        the states; the states of a row without steps are 0.
+    dtype : str
+        "float32" or "float64".
     """
 
     cell: Cell
@@ -65,6 +91,12 @@ class Recurrence:
     backwards: bool = False
     batch_first: bool = False
     reset_after: bool = False
+    parameters: tuple[tuple[float, float], ...] = ()
+    clip: float | None = None
+    coupled: bool = False
+    peepholes: bool = False
+    ragged: bool = False
+    dtype: str = "float32"
 
     @property
     def gates(self) -> int:
@@ -78,13 +110,17 @@ class Recurrence:
 
     @property
     def inputs(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of products, weights ``[hidden, gates * hidden]``, a bias and states.
+        """The shapes of the operands that the layer has, all of its type.
 
-        There is a bias, of the new state, if the reset comes after the product.
+        They are products, weights ``[hidden, gates * hidden]``, a bias of the new state if the
+        reset comes after the product, the peepholes' weights in i, f, o, lengths and states.
         """
         bias = ((self.hidden,),) if self.reset_after else ()
+        peepholes = ((3, self.hidden),) if self.peepholes else ()
+        lengths = ((self.batch,),) if self.ragged else ()
         weights = (self.hidden, self.gates * self.hidden)
-        return (self._of_steps(self.gates * self.hidden), weights, *bias, *self._of_states)
+        products = self._of_steps(self.gates * self.hidden)
+        return (products, weights, *bias, *peepholes, *lengths, *self._of_states)
 
     @property
     def outputs(self) -> tuple[tuple[int, ...], ...]:
@@ -95,6 +131,14 @@ class Recurrence:
     def text(self) -> str:
         """A description, which :func:`layer_of` reads."""
         return json.dumps(asdict(self))
+
+    def operands(self, inputs: Sequence[Any]) -> Operands:
+        """Return the layer's inputs, in the order of :attr:`inputs`, by name."""
+        products, weights, *rest = inputs
+        bias = rest.pop(0) if self.reset_after else None
+        peepholes = rest.pop(0) if self.peepholes else None
+        lengths = rest.pop(0) if self.ragged else None
+        return Operands(products, weights, bias, peepholes, lengths, rest)
 
     @property
     def _of_states(self) -> tuple[tuple[int, int], ...]:
@@ -115,11 +159,11 @@ def recurrence(
     builder : relax.BlockBuilder
     layer : Recurrence
     inputs : sequence of relax.Expr
-        Float32 tensors of the shapes :attr:`Recurrence.inputs`.
+        Tensors of the layer's type and of the shapes :attr:`Recurrence.inputs`.
     """
     name = f"{FUNCTION}_{zlib.crc32(repr(layer).encode()):08x}"
     function = builder.add_func(recurrence_function(layer, name), name)
-    types = [relax.TensorType(shape, "float32") for shape in layer.outputs]
+    types = [relax.TensorType(shape, layer.dtype) for shape in layer.outputs]
     return builder.emit(relax.call_tir(function, list(inputs), types))
 
 
@@ -138,7 +182,7 @@ def recurrence_function(layer: Recurrence, name: str) -> tirx.PrimFunc:
             }
         )
         tensors = [
-            T.arg(f"p{i}", T.buffer(shape, "float32"))
+            T.arg(f"p{i}", T.buffer(shape, layer.dtype))
             for i, shape in enumerate((*layer.inputs, *layer.outputs))
         ]
         with tile_scope():  # TVM requires a block
@@ -155,7 +199,8 @@ def recurrence_of(function: tirx.PrimFunc) -> Recurrence | None:
 def layer_of(text: str) -> Recurrence:
     """Return the layer of a :attr:`Recurrence.text`."""
     given = json.loads(text)
-    return Recurrence(**{**given, "activations": tuple(given["activations"])})
+    activations, parameters = tuple(given["activations"]), tuple(map(tuple, given["parameters"]))
+    return Recurrence(**{**given, "activations": activations, "parameters": parameters})
 
 
 class _Definition:
@@ -164,81 +209,129 @@ class _Definition:
     def __init__(self, layer: Recurrence, tensors: Sequence[Any]) -> None:
         self._layer = layer
         inputs = len(layer.inputs)
-        self._products, self._weights, *rest = tensors[:inputs]
-        self._bias = rest.pop(0) if layer.reset_after else None
-        self._initial = rest
+        self._given = layer.operands(tensors[:inputs])
         self._results, *self._last = tensors[inputs:]
         # The states, the new state, and what a reset before the product needs for all units.
         self._states = [self._units() for _ in range(layer.states)]
         self._new, self._reset, self._update = (self._units() for _ in range(3))
-        self._functions = [_ACTIVATIONS[name] for name in layer.activations]
+        self._formulas = Formulas(layer, self._apply)
 
     def emit(self) -> None:
         """Emit all steps of all rows."""
         layer = self._layer
-        step = {"lstm": self._lstm, "gru": self._gru, "rnn": self._rnn}[layer.cell]
         with T.serial(layer.batch) as row:
             with T.serial(layer.hidden) as unit:
-                for state, initial in zip(self._states, self._initial, strict=True):
-                    self._set(state, initial[row, unit], unit)
+                for state, initial in zip(self._states, self._given.states, strict=True):
+                    self._set(state, self._begin(row, initial[row, unit]), unit)
             with T.serial(layer.steps) as number:
                 time = layer.steps - 1 - number if layer.backwards else number
-                place = (row, time) if layer.batch_first else (time, row)
-                step(place)
-                with T.serial(layer.hidden) as unit:
-                    self._set(self._states[0], self._new[unit], unit)
-                    self._set(self._results, self._new[unit], *place, unit)
+                self._step(row, time)
             with T.serial(layer.hidden) as unit:
                 for last, state in zip(self._last, self._states, strict=True):
                     self._set(last, state[unit], row, unit)
 
+    def _begin(self, row: Expr, initial: Expr) -> Expr:
+        """Return a state before the first step, which is 0 if the row has no steps."""
+        lengths = self._given.lengths
+        return initial if lengths is None else T.if_then_else(lengths[row] > 0, initial, 0)
+
+    def _step(self, row: Expr, time: Expr) -> None:
+        """Emit a step of a row; one beyond its length has the result 0."""
+        place = (row, time) if self._layer.batch_first else (time, row)
+        if self._given.lengths is None:
+            self._advance(place)
+            return
+        with T.If(T.Cast(self._layer.dtype, time) < self._given.lengths[row]):
+            with T.Then():
+                self._advance(place)
+            with T.Else(), T.serial(self._layer.hidden) as unit:
+                self._set(self._results, tirx.const(0, self._layer.dtype), *place, unit)
+
+    def _advance(self, place: tuple[Expr, Expr]) -> None:
+        {"lstm": self._lstm, "gru": self._gru, "rnn": self._rnn}[self._layer.cell](place)
+        with T.serial(self._layer.hidden) as unit:
+            self._set(self._states[0], self._new[unit], unit)
+            self._set(self._results, self._new[unit], *place, unit)
+
     def _lstm(self, place: tuple[Expr, Expr]) -> None:
-        f, g, h = self._functions
         hidden, memory = self._states
+        weights = self._given.peepholes
         with T.serial(self._layer.hidden) as unit:
             sums = [self._input(place, n, unit) + self._sum(hidden, n, unit) for n in range(4)]
-            self._set(memory, f(sums[1]) * memory[unit] + f(sums[0]) * g(sums[2]), unit)
-            self._set(self._new, f(sums[3]) * h(memory[unit]), unit)
+            peepholes = None if weights is None else [weights[n, unit] for n in range(3)]
+            new, kept = self._formulas.lstm(sums, peepholes, memory[unit])
+            self._set(self._new, new, unit)
+            self._set(memory, kept, unit)
 
     def _gru(self, place: tuple[Expr, Expr]) -> None:
-        f, g = self._functions
         (hidden,) = self._states
         with T.serial(self._layer.hidden) as unit:
             for n, gate in enumerate((self._reset, self._update)):
-                self._set(gate, f(self._input(place, n, unit) + self._sum(hidden, n, unit)), unit)
-        if self._bias is None:
+                total = self._input(place, n, unit) + self._sum(hidden, n, unit)
+                self._set(gate, self._formulas.gate(total), unit)
+        if self._given.bias is None:
             with T.serial(self._layer.hidden) as unit:
                 self._set(self._reset, self._reset[unit] * hidden[unit], unit)
         with T.serial(self._layer.hidden) as unit:
-            if self._bias is None:
+            if self._given.bias is None:
                 product = self._sum(self._reset, 2, unit)
             else:
-                product = self._reset[unit] * (self._sum(hidden, 2, unit) + self._bias[unit])
-            self._set(self._new, g(self._input(place, 2, unit) + product), unit)
-            new = self._new[unit]
-            self._set(self._new, new + self._update[unit] * (hidden[unit] - new), unit)
+                product = self._reset[unit] * (self._sum(hidden, 2, unit) + self._given.bias[unit])
+            new = self._formulas.new(self._input(place, 2, unit) + product)
+            mixed = self._formulas.mixed(self._update[unit], new, hidden[unit])
+            self._set(self._new, mixed, unit)
 
     def _rnn(self, place: tuple[Expr, Expr]) -> None:
-        (f,) = self._functions
         with T.serial(self._layer.hidden) as unit:
             total = self._input(place, 0, unit) + self._sum(self._states[0], 0, unit)
-            self._set(self._new, f(total), unit)
+            self._set(self._new, self._formulas.gate(total), unit)
 
     def _input(self, place: tuple[Expr, Expr], gate: int, unit: Expr) -> Expr:
-        return self._products[(*place, gate * self._layer.hidden + unit)]
+        return self._given.products[(*place, gate * self._layer.hidden + unit)]
 
     def _sum(self, state: Any, gate: int, unit: Expr) -> Expr:
         """Emit the product of a state with the weights of a gate's unit."""
-        total = on_stack([1])
-        self._set(total, T.float32(0), 0)
+        total = on_stack([1], self._layer.dtype)
+        self._set(total, tirx.const(0, self._layer.dtype), 0)
         with T.serial(self._layer.hidden) as k:
-            weight = self._weights[k, gate * self._layer.hidden + unit]
+            weight = self._given.weights[k, gate * self._layer.hidden + unit]
             self._set(total, total[0] + state[k] * weight, 0)
         return total[0]
 
     def _units(self) -> Any:
-        return T.alloc_buffer((self._layer.hidden,), "float32")
+        return T.alloc_buffer((self._layer.hidden,), self._layer.dtype)
+
+    def _apply(self, name: str, *operands: Any) -> Expr:
+        """Compute an operation once; TVM would inline its expression wherever it is read."""
+        kept = on_stack([1], self._layer.dtype)
+        self._set(kept, _OPERATIONS[name](*(self._number(x) for x in operands)), 0)
+        return kept[0]
+
+    def _number(self, x: Any) -> Expr:
+        return tirx.const(x, self._layer.dtype) if isinstance(x, float) else x
 
     @staticmethod
     def _set(buffer: Any, value: Expr, *place: Expr) -> None:
         T.buffer_store(buffer, value, list(place))
+
+
+def _zero(x: Expr) -> Expr:
+    return tirx.const(0, x.ty.dtype)
+
+
+# The second operand of a minimum or maximum is the result where the two do not compare.
+_OPERATIONS: dict[str, Callable[..., Expr]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b,
+    "maximum": lambda a, b: T.max(b, a),
+    "minimum": lambda a, b: T.min(b, a),
+    "exp": T.exp,
+    "log": T.log,
+    "abs": T.abs,
+    "relu": lambda x: T.max(_zero(x), x),
+    "sigmoid": T.sigmoid,
+    "tanh": T.tanh,
+    "threshold": lambda x, limit: tirx.Select(x < limit, _zero(x), x),
+}

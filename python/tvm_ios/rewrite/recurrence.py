@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -11,8 +12,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from ..graph.recognise import is_recurrence
 from ..ops.recurrence import Recurrence, recurrence_of
-
-_ACTIVATIONS = {"relu": relax.op.nn.relu, "sigmoid": relax.op.sigmoid, "tanh": relax.op.tanh}
+from ..ops.recurrent_step import Formulas
 
 Expr = Any
 
@@ -51,65 +51,99 @@ class _Steps:
         self, builder: relax.BlockBuilder, layer: Recurrence, inputs: list[relax.Expr]
     ) -> None:
         self._emit, self._layer = builder.emit, layer
-        self._products, self._weights, *rest = inputs
-        self._bias = rest.pop(0) if layer.reset_after else None
-        self._states = rest
-        self._functions = [_ACTIVATIONS[name] for name in layer.activations]
+        self._given = layer.operands(inputs)
+        self._formulas = Formulas(layer, self._apply)
 
     def emit(self) -> relax.Tuple:
         """Emit all steps, and return the layer's outputs."""
-        layer, states = self._layer, self._states
+        layer, states = self._layer, self._begin()
         axis = 1 if layer.batch_first else 0
         step = {"lstm": self._lstm, "gru": self._gru, "rnn": self._rnn}[layer.cell]
         results = []
         for number in range(layer.steps):
             place = layer.steps - 1 - number if layer.backwards else number
-            part = relax.op.strided_slice(self._products, [axis], [place], [place + 1])
-            states = step(self._emit(relax.op.squeeze(self._emit(part), [axis])), states)
-            results.append(self._emit(relax.op.expand_dims(states[0], axis)))
+            part = relax.op.strided_slice(self._given.products, [axis], [place], [place + 1])
+            new = step(self._emit(relax.op.squeeze(self._emit(part), [axis])), states)
+            result, states = self._within(place, new, states)
+            results.append(self._emit(relax.op.expand_dims(result, axis)))
         ordered = results[::-1] if layer.backwards else results
         return relax.Tuple([self._emit(relax.op.concat(ordered, axis)), *states])
 
+    def _begin(self) -> list[Expr]:
+        """Return the states before the first step; those of rows without steps are 0."""
+        if self._given.lengths is None:
+            return list(self._given.states)
+        return [self._where(0, state, self._zeros()) for state in self._given.states]
+
+    def _within(self, place: int, new: list[Expr], states: list[Expr]) -> tuple[Expr, list[Expr]]:
+        """Return a step's result and the states after it, as the lengths of rows say."""
+        if self._given.lengths is None:
+            return new[0], new
+        kept = [self._where(place, a, b) for a, b in zip(new, states, strict=True)]
+        return self._where(place, new[0], self._zeros()), kept
+
+    def _where(self, place: int, inside: Expr, outside: Expr) -> Expr:
+        """Choose for each row, by whether its length is above a place."""
+        lengths = self._emit(relax.op.expand_dims(self._given.lengths, 1))
+        longer = self._emit(relax.op.greater(lengths, relax.const(place, self._layer.dtype)))
+        return self._emit(relax.op.where(longer, inside, outside))
+
+    def _zeros(self) -> Expr:
+        return relax.const(0, self._layer.dtype)
+
     def _lstm(self, products: Expr, states: list[Expr]) -> list[Expr]:
-        f, g, h = self._functions
         hidden, memory = states
-        gates = self._parts(self._add(products, self._product(hidden, self._weights)), 4)
-        entered, forgotten, out = (self._emit(f(gates[n])) for n in (0, 1, 3))
-        new = self._multiply(entered, self._emit(g(gates[2])))
-        memory = self._add(self._multiply(forgotten, memory), new)
-        return [self._multiply(out, self._emit(h(memory))), memory]
+        weights = self._given.peepholes
+        sums = self._parts(self._add(products, self._product(hidden, self._given.weights)), 4)
+        peepholes = None if weights is None else self._parts(weights, 3, axis=0)
+        return list(self._formulas.lstm(sums, peepholes, memory))
 
     def _gru(self, products: Expr, states: list[Expr]) -> list[Expr]:
-        f, g = self._functions
         (hidden,) = states
-        weights, size = self._parts(self._weights, 3), 2 * self._layer.hidden
-        both = relax.op.strided_slice(self._weights, [1], [0], [size])
+        given, size = self._given, 2 * self._layer.hidden
+        weights = self._parts(given.weights, 3)
+        both = relax.op.strided_slice(given.weights, [1], [0], [size])
         inputs = self._parts(products, 3)
         gates = self._parts(self._product(hidden, self._emit(both)), 2)
-        reset, update = (self._emit(f(self._add(inputs[n], gates[n]))) for n in range(2))
-        if self._bias is not None:
-            total = self._add(self._product(hidden, weights[2]), self._bias)
+        reset, update = (self._formulas.gate(self._add(inputs[n], gates[n])) for n in range(2))
+        if given.bias is not None:
+            total = self._add(self._product(hidden, weights[2]), given.bias)
             total = self._multiply(reset, total)
         else:
             total = self._product(self._multiply(reset, hidden), weights[2])
-        new = self._emit(g(self._add(inputs[2], total)))
-        difference = self._emit(relax.op.subtract(hidden, new))
-        return [self._add(new, self._multiply(update, difference))]
+        new = self._formulas.new(self._add(inputs[2], total))
+        return [self._formulas.mixed(update, new, hidden)]
 
     def _rnn(self, products: Expr, states: list[Expr]) -> list[Expr]:
-        (f,) = self._functions
-        total = self._add(products, self._product(states[0], self._weights))
-        return [self._emit(f(total))]
+        total = self._add(products, self._product(states[0], self._given.weights))
+        return [self._formulas.gate(total)]
 
-    def _parts(self, value: Expr, count: int) -> list[Expr]:
-        parts = self._emit(relax.op.split(value, count, axis=1))
+    def _parts(self, value: Expr, count: int, axis: int = 1) -> list[Expr]:
+        parts = self._emit(relax.op.split(value, count, axis=axis))
         return [self._emit(relax.TupleGetItem(parts, n)) for n in range(count)]
 
     def _product(self, value: Expr, weights: Expr) -> Expr:
         return self._emit(relax.op.matmul(value, weights))
 
     def _add(self, a: Expr, b: Expr) -> Expr:
-        return self._emit(relax.op.add(a, b))
+        return self._apply("add", a, b)
 
     def _multiply(self, a: Expr, b: Expr) -> Expr:
-        return self._emit(relax.op.multiply(a, b))
+        return self._apply("multiply", a, b)
+
+    def _apply(self, name: str, *operands: Any) -> Expr:
+        operation = _OPERATIONS.get(name) or getattr(relax.op, name)
+        return self._emit(operation(*(self._number(x, operands[0]) for x in operands)))
+
+    @staticmethod
+    def _number(x: Any, like: Expr) -> Expr:
+        return relax.const(x, str(like.ty.dtype)) if isinstance(x, float) else x
+
+
+def _threshold(x: Expr, limit: Expr) -> Expr:
+    zero = relax.const(0, str(x.ty.dtype))
+    return relax.op.where(relax.op.less(x, limit), zero, x)
+
+
+_OPERATIONS: dict[str, Callable[..., Expr]] = {"relu": relax.op.nn.relu, "threshold": _threshold}
+"""What has another name in Relax, or none."""

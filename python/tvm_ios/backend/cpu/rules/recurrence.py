@@ -20,10 +20,11 @@ def recurrence(op: Operator, binder: InputBinder, config: LoweringConfig) -> Cho
     Raises
     ------
     NoRule
-        If the function that is called is another one, or the tuple of outputs itself is read.
+        If the function that is called is another one, the tuple of outputs itself is read, or the
+        layer is in double precision.
     """
     layer = recurrence_of(op.functions[op.call.args[0]])
-    if layer is None or op.bindings[0].var in op.outputs:
+    if layer is None or layer.dtype != "float32" or op.bindings[0].var in op.outputs:
         raise NoRule
     index = {binding.var: binding.value.index for binding in op.bindings[1:]}
     read = [index[value] for value in op.outputs]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm import tirx
 
 from ....ops.index_check import check_of
@@ -21,8 +23,8 @@ def meanings(function: tirx.PrimFunc, operation: Operation) -> tuple[list[Meanin
     if check is not None:
         return [Meaning([same(operation.rank)], lambda r: _checked(r[0]))], str(check)
     if layer is not None:
-        description = (layer.cell, layer.activations, layer.backwards, layer.reset_after)
-        return _recurrence(layer), str(description)
+        described = replace(layer, steps=0, batch=0, hidden=0, batch_first=False)
+        return _recurrence(layer), described.text
     if is_order_key(function):
         return [Meaning([same(operation.rank)], lambda _: FINITE)], "order"
     return None
@@ -40,9 +42,11 @@ def _recurrence(layer: Recurrence) -> list[Meaning]:
     def meaning(own: int, time: Role) -> Meaning:
         products = [GONE, GONE, GONE]
         products[batch], products[steps] = Role(own), time
-        weights = [[GONE for _ in shape] for shape in layer.inputs[1 : -layer.states]]
+        count = len(layer.inputs) - layer.states
+        lengths = [[Role(own)]] if layer.ragged else []
+        weights = [[GONE for _ in shape] for shape in layer.inputs[1 : count - len(lengths)]]
         states = [[Role(own), GONE] for _ in range(layer.states)]
-        return Meaning([products, *weights, *states], lambda r: kept_finite(*r))
+        return Meaning([products, *weights, *lengths, *states], lambda r: kept_finite(*r))
 
     time = GONE if layer.backwards else Role(steps, "prefix")
     return [meaning(batch, time), *[meaning(0, GONE) for _ in range(layer.states)]]

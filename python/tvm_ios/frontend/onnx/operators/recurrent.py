@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers, of one or both directions; the sequence has a static length.
+"""Recurrent layers, of one or both directions; the longest sequence has a static length.
 
 The products of all steps' inputs with the weights are one matrix product; what remains is one
 function for each direction.
@@ -7,7 +7,7 @@ function for each direction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,9 +18,8 @@ from tvm import relax
 from ....ops.recurrence import Cell, Recurrence, recurrence
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
+from .recurrent_form import Form, form_of
 from .table import Value, operator
-
-_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh")
 
 
 @dataclass(frozen=True)
@@ -51,36 +50,43 @@ _RNN = _Cell("rnn", ["Tanh"], [0])
 
 
 @dataclass(frozen=True)
-class _Layer:
-    """A layer with its inputs, of which data and states have the batch as the second axis."""
+class _Tensors:
+    """The inputs of a layer; None for one that is left out."""
 
-    emit: NodeEmitter
-    cell: _Cell
     data: relax.Expr
     weights: relax.Expr
     recurrent: relax.Expr
     biases: relax.Expr | None
+    lengths: relax.Expr | None
+    peepholes: relax.Expr | None
     states: Sequence[relax.Expr | None]
-    direction: str
-    activations: list[str]
-    batch_first: bool
-    reset_after: bool
 
-    @cached_property
-    def directions(self) -> int:
-        return 2 if self.direction == "bidirectional" else 1
+
+@dataclass(frozen=True)
+class _Layer:
+    """A layer with its inputs."""
+
+    emit: NodeEmitter
+    cell: _Cell
+    form: Form
+    given: _Tensors
 
     @cached_property
     def length(self) -> int:
-        return shape_of(self.data)[1 if self.batch_first else 0]
+        return shape_of(self.given.data)[1 if self.form.batch_first else 0]
 
     @cached_property
     def batch(self) -> int:
-        return shape_of(self.data)[0 if self.batch_first else 1]
+        return shape_of(self.given.data)[0 if self.form.batch_first else 1]
 
     @cached_property
     def hidden(self) -> int:
-        return shape_of(self.recurrent)[2]
+        return shape_of(self.given.recurrent)[2]
+
+    @cached_property
+    def dtype(self) -> str:
+        """The type in which the layer is computed."""
+        return "float64" if dtype_of(self.given.data) == "float64" else "float32"
 
     def of(self, tensor: relax.Expr, direction: int) -> relax.Expr:
         """Return the part of a direction."""
@@ -103,61 +109,84 @@ class _Layer:
 
     def outputs(self) -> list[list[relax.Expr]]:
         """Return all steps and the last states of each direction."""
-        return [self._outputs(d) for d in range(self.directions)]
+        lengths = self._lengths()
+        return [self._outputs(d, lengths) for d in range(self.form.directions)]
 
-    def _outputs(self, direction: int) -> list[relax.Expr]:
-        emit, share = self.emit, len(self.activations) // self.directions
-        names = self.activations[direction * share : (direction + 1) * share]
+    def _outputs(self, direction: int, lengths: list[relax.Expr]) -> list[relax.Expr]:
+        emit, given = self.emit, self.given
         described = Recurrence(
             cell=self.cell.name,
-            activations=tuple(name.lower() for name in names),
             steps=self.length,
             batch=self.batch,
             hidden=self.hidden,
-            backwards=self.direction == "reverse" or direction == 1,
-            batch_first=self.batch_first,
-            reset_after=self.reset_after,
+            peepholes=given.peepholes is not None,
+            ragged=bool(lengths),
+            dtype=self.dtype,
+            **self.form.of(direction),
         )
         weights, recurrent = (
             emit.transpose(self.ordered(self.of(tensor, direction)), [1, 0])
-            for tensor in (self.weights, self.recurrent)
+            for tensor in (given.weights, given.recurrent)
         )
-        products = emit(relax.op.matmul(self.data, weights))
+        products = emit(relax.op.matmul(given.data, weights))
         bias, kept = self._biases(direction)
         if bias is not None:
             products = emit(relax.op.add(products, bias))
-        inputs = [products, recurrent, *kept, *self._initial(direction)]
-        inputs = [emit.cast(x, "float32") for x in inputs]
+        if given.peepholes is not None:
+            kept = [*kept, self._peepholes(given.peepholes, direction)]
+        inputs = [products, recurrent, *kept, *lengths, *self._initial(direction)]
+        inputs = [emit.cast(x, self.dtype) for x in inputs]
         found = recurrence(emit.builder, described, inputs)
         values = [emit(relax.TupleGetItem(found, i)) for i in range(1 + self.cell.states)]
-        return [emit.cast(value, dtype_of(self.data)) for value in values]
+        return [emit.cast(value, dtype_of(given.data)) for value in values]
 
     def _biases(self, direction: int) -> tuple[relax.Expr | None, list[relax.Expr]]:
         """Return what is added to the products, and the state's own of a reset after those."""
         emit, size = self.emit, self.hidden
         width = len(self.cell.order) * size
-        if self.biases is None:
-            zeros = emit.full([size], 0, dtype_of(self.data))
-            return None, [zeros] if self.reset_after else []
-        both = self.of(self.biases, direction)
+        if self.given.biases is None:
+            zeros = emit.full([size], 0, dtype_of(self.given.data))
+            return None, [zeros] if self.form.reset_after else []
+        both = self.of(self.given.biases, direction)
         first, second = (
             self.ordered(emit.slice(both, 0, begin, begin + width)) for begin in (0, width)
         )
-        if not self.reset_after:
+        if not self.form.reset_after:
             return emit(relax.op.add(first, second)), []
         shared = emit.slice(second, 0, 0, 2 * size)
         zeros = emit.full([size], 0, dtype_of(both))
         added = emit(relax.op.concat([shared, zeros], 0))
         return emit(relax.op.add(first, added)), [emit.slice(second, 0, 2 * size, width)]
 
+    def _peepholes(self, given: relax.Expr, direction: int) -> relax.Expr:
+        """Return the rows i, f, o, which ONNX orders as i, o, f."""
+        rows = self.emit.reshape(self.of(given, direction), [3, self.hidden])
+        parts = [self.emit.slice(rows, 0, place, place + 1) for place in (0, 2, 1)]
+        return self.emit(relax.op.concat(parts, 0))
+
+    def _lengths(self) -> list[relax.Expr]:
+        """Return the checked lengths of the rows, unless they are all known to be the same."""
+        emit, given = self.emit, self.given.lengths
+        if given is None:
+            return []
+        known = constant_array(given)
+        if known is None:  # what is taken is the length itself, which is checked by it
+            valid = emit.positions(self.length + 1, dtype_of(given))
+            return [emit(relax.op.take(valid, given, 0))]
+        if not ((known >= 0) & (known <= self.length)).all():
+            raise emit.error(
+                f"has the lengths {known.tolist()}, which must be from 0 to {self.length}."
+            )
+        return [] if (known == self.length).all() else [given]
+
     def _initial(self, direction: int) -> list[relax.Expr]:
         emit, found = self.emit, []
-        for given in self.states:
+        for given in self.given.states:
             if given is None:
-                zeros = emit.full([self.batch, self.hidden], 0, dtype_of(self.data))
+                zeros = emit.full([self.batch, self.hidden], 0, dtype_of(self.given.data))
                 found.append(zeros)
                 continue
-            state = emit.transpose(given, [1, 0, 2]) if self.batch_first else given
+            state = emit.transpose(given, [1, 0, 2]) if self.form.batch_first else given
             found.append(self.of(state, direction))
         return found
 
@@ -184,10 +213,9 @@ def lstm(
     input_forget: int = 0,
     **shared: Any,
 ) -> Value:
-    reasons = {"peepholes": peepholes is not None, "coupled gates": bool(input_forget)}
-    tensors = (data, weights, recurrent, biases)
     states = [initial_h, initial_c]
-    return _converted(emit, _LSTM, tensors, sequence_lens, states, reasons, **shared)
+    given = _Tensors(data, weights, recurrent, biases, sequence_lens, peepholes, states)
+    return _converted(emit, _LSTM, given, coupled=bool(input_forget), **shared)
 
 
 @operator("GRU", shared=_SHARED)
@@ -203,9 +231,8 @@ def gru(
     linear_before_reset: int = 0,
     **shared: Any,
 ) -> Value:
-    tensors = (data, weights, recurrent, biases)
-    reset_after = bool(linear_before_reset)
-    return _converted(emit, _GRU, tensors, sequence_lens, [initial_h], {}, reset_after, **shared)
+    given = _Tensors(data, weights, recurrent, biases, sequence_lens, None, [initial_h])
+    return _converted(emit, _GRU, given, reset_after=bool(linear_before_reset), **shared)
 
 
 @operator("RNN", shared=_SHARED)
@@ -219,60 +246,51 @@ def rnn(
     initial_h: relax.Expr | None = None,
     **shared: Any,
 ) -> Value:
-    tensors = (data, weights, recurrent, biases)
-    return _converted(emit, _RNN, tensors, sequence_lens, [initial_h], {}, **shared)
+    given = _Tensors(data, weights, recurrent, biases, sequence_lens, None, [initial_h])
+    return _converted(emit, _RNN, given, **shared)
 
 
 def _converted(
     emit: NodeEmitter,
     cell: _Cell,
-    tensors: tuple[relax.Expr, relax.Expr, relax.Expr, relax.Expr | None],
-    lengths: relax.Expr | None,
-    states: Sequence[relax.Expr | None],
-    reasons: Mapping[str, bool],
-    reset_after: bool = False,
+    given: _Tensors,
     *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
     hidden_size: int | None = None,
-    layout: int = 0,
+    **attributes: Any,
 ) -> Value:
-    """Convert a layer of some tensors, unless there is a reason not to."""
-    directions = 2 if direction == "bidirectional" else 1
-    names = list(activations) if activations else cell.activations * directions
-    layer = _Layer(emit, cell, *tensors, states, direction, names, bool(layout), reset_after)
-    parameters = activation_alpha is not None or activation_beta is not None
-    more = {"a clip": clip is not None, "parameters of activations": parameters}
-    _check(layer, lengths, {**more, **reasons})
+    """Convert a layer of some tensors."""
+    layer = _Layer(emit, cell, form_of(emit, cell.activations, **attributes), given)
+    _check_shapes(layer, hidden_size)
     return _joined(layer)
 
 
-def _check(layer: _Layer, lengths: relax.Expr | None, reasons: Mapping[str, bool]) -> None:
-    """Raise ModelError for a layer that cannot be converted."""
-    known = None if lengths is None else constant_array(lengths)
-    same = known is not None and bool((known == layer.length).all())
-    reasons = {
-        "an empty sequence or batch": 0 in (layer.length, layer.batch),
-        "sequences of several lengths": lengths is not None and not same,
-        **reasons,
-        f"other activations than {', '.join(_ACTIVATIONS)}": (
-            not set(layer.activations) <= set(_ACTIVATIONS)
-        ),
-        "more digits than float32": dtype_of(layer.data) == "float64",
-    }
-    found = [reason for reason, holds in reasons.items() if holds]
-    if found:
-        raise layer.emit.error(
-            f"has {' and '.join(found)}, which is not supported; export the model without it."
-        )
+def _check_shapes(layer: _Layer, hidden_size: int | None) -> None:
+    """Raise ModelError for inputs that do not belong together."""
+    emit, given, cell = layer.emit, layer.given, layer.cell
+    for name, tensor in (("data", given.data), ("recurrence weights", given.recurrent)):
+        if len(shape_of(tensor)) != 3:
+            raise emit.error(f"has {name} of {list(shape_of(tensor))}, which need 3 axes.")
+    if 0 in (layer.length, layer.batch):
+        raise emit.error("has an empty sequence or batch; export the model for others.")
+    hidden, each = hidden_size or layer.hidden, layer.form.directions
+    rows = len(cell.order) * hidden
+    state = [layer.batch, each, hidden] if layer.form.batch_first else [each, layer.batch, hidden]
+    wanted = (
+        ("weights", given.weights, [each, rows, shape_of(given.data)[2]]),
+        ("recurrence weights", given.recurrent, [each, rows, hidden]),
+        ("biases", given.biases, [each, 2 * rows]),
+        ("lengths", given.lengths, [layer.batch]),
+        ("peepholes", given.peepholes, [each, 3 * hidden]),
+        *(("an initial state", value, state) for value in given.states),
+    )
+    for name, tensor, shape in wanted:
+        if tensor is not None and list(shape_of(tensor)) != shape:
+            raise emit.error(f"has {name} of {list(shape_of(tensor))}, which must be {shape}.")
 
 
 def _joined(layer: _Layer) -> Value:
     """Return all steps, and the last of each state, with an axis for the directions."""
-    first, emit = layer.batch_first, layer.emit
+    first, emit = layer.form.batch_first, layer.emit
     axes = (2 if first else 1, 1 if first else 0, 1 if first else 0)
     results = []
     for axis, parts in zip(axes, zip(*layer.outputs(), strict=True), strict=False):

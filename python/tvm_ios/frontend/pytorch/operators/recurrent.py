@@ -17,8 +17,6 @@ from .table import Converter, operator
 
 Expr = Any
 
-_FLOAT32 = "float32"
-
 
 def _layers(cell: Cell, *activations: str) -> Converter:
     """Return the conversion of a stack of layers of a cell."""
@@ -64,8 +62,6 @@ def _check(emit: AtenEmitter, data: Expr, *, projects: bool) -> None:
         raise emit.error("projects its state; export the model without projections.")
     if 0 in map(int, data.ty.shape.values):
         raise emit.error("has an empty sequence or batch; export the model for others.")
-    if str(data.ty.dtype.dtype) == "float64":
-        raise emit.error("computes in float64; export the model in float32.")
 
 
 @dataclass(frozen=True)
@@ -86,8 +82,9 @@ class _Layer:
     def emit(
         self, data: Expr, weights: list[Expr], biases: list[Expr], states: list[Expr]
     ) -> list[Expr]:
-        """Emit the layer, which is computed in float32, and return its outputs."""
+        """Emit the layer, which is computed in float32 or float64, and return its outputs."""
         emit, dtype = self.builder.emit, str(data.ty.dtype.dtype)
+        computed = "float64" if dtype == "float64" else "float32"
         first, second, _ = (int(size) for size in data.ty.shape.values)
         hidden = int(weights[1].ty.shape.values[1])
         layer = Recurrence(
@@ -99,6 +96,7 @@ class _Layer:
             backwards=self.backwards,
             batch_first=self.batch_first,
             reset_after=self.cell == "gru",
+            dtype=computed,
         )
         entering, recurrent = (emit(relax.op.permute_dims(w, [1, 0])) for w in weights)
         biases, own = self._biases(biases, hidden, dtype)
@@ -106,7 +104,7 @@ class _Layer:
         if biases:
             products = emit(relax.op.add(products, emit(relax.op.add(*biases))))
         inputs = [products, recurrent, *own, *states]
-        outputs = recurrence(self.builder, layer, [self._cast(v, _FLOAT32) for v in inputs])
+        outputs = recurrence(self.builder, layer, [self._cast(v, computed) for v in inputs])
         parts = [emit(relax.TupleGetItem(outputs, n)) for n in range(1 + layer.states)]
         return [self._cast(part, dtype) for part in parts]
 

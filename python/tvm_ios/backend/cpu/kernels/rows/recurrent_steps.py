@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .....ops.recurrence import Recurrence
+from .....ops.recurrent_step import Formulas
 from .....ops.tir_function import tile_scope
 from ...isa.emit import Accumulators, along, lanes_of, loop, splat, unroll, zeros
-from ...isa.functions import FUNCTIONS, keep
+from ...isa.functions import FUNCTIONS, keep, lanes_in, like
 
 Expr = Any
 
@@ -45,18 +47,16 @@ class Steps:
     def __init__(self, layer: Recurrence, buffers: Sequence[Any], lanes: int, group: int) -> None:
         self._layer, self._lanes, self._group = layer, lanes, group
         inputs = len(layer.inputs)
-        self._products, self._weights, *rest = buffers[:inputs]
-        self._bias = rest.pop(0) if layer.reset_after else None
-        self._initial = rest
+        self._given = layer.operands(buffers[:inputs])
         self._results, *self._last = buffers[inputs:-1]
         self._state = buffers[-1]
-        self._functions = [FUNCTIONS[name] for name in layer.activations]
+        self._formulas = Formulas(layer, _apply)
 
     def emit(self, row: Expr, rows: int) -> None:
         """Emit all steps of ``rows`` rows from ``row``."""
         layer = self._layer
-        for place, initial in zip(self._places(0), self._initial, strict=True):
-            self._copy(row, rows, partial(self._read, initial), partial(self._store, place))
+        for place, initial in zip(self._places(0), self._given.states, strict=True):
+            self._copy(row, rows, partial(self._begin, initial), partial(self._store, place))
         with T.serial(layer.steps) as number, tile_scope():
             step = layer.steps - 1 - number if layer.backwards else number
             emit = {"lstm": self._lstm, "gru": self._gru, "rnn": self._rnn}[layer.cell]
@@ -67,37 +67,33 @@ class Steps:
                 self._copy(row, rows, partial(self._held, place), write)
 
     def _lstm(self, row: Expr, rows: int, step: Expr, parity: Expr) -> None:
-        f, g, h = self._functions
-
         def finish(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
             gates = [
                 keep(s + self._product(number, step, n, at, width)) for n, s in enumerate(sums)
             ]
-            entered, forgotten, out = (keep(f(gates[n])) for n in (0, 1, 3))
             place = [number, lanes_of(at, width)]
-            memory = keep(forgotten * self._held(2, place) + entered * g(gates[2]))
-            self._store(2, place, memory)
-            self._write(number, step, parity, at, keep(out * h(memory)))
+            old = self._held(2, place)
+            new, memory = self._formulas.lstm(gates, self._peepholes(place[1]), old)
+            self._store(2, place, self._within(number, step, memory, old))
+            self._write(number, step, parity, at, new)
 
         self._gated(row, rows, parity, range(4), finish)
 
     def _gru(self, row: Expr, rows: int, step: Expr, parity: Expr) -> None:
-        f, g = self._functions
-
-        def mixed(number: Expr, at: Expr, width: int, update: Expr, new: Expr) -> None:
-            new = keep(g(keep(new)))
+        def mixed(number: Expr, at: Expr, width: int, update: Expr, total: Expr) -> None:
+            new = self._formulas.new(keep(total))
             hidden = self._held(parity, [number, lanes_of(at, width)])
-            self._write(number, step, parity, at, keep(new + update * (hidden - new)))
+            self._write(number, step, parity, at, self._formulas.mixed(update, new, hidden))
 
         def gate(number: Expr, n: int, at: Expr, width: int, total: Expr) -> Expr:
-            return keep(f(keep(total + self._product(number, step, n, at, width))))
+            return self._formulas.gate(keep(total + self._product(number, step, n, at, width)))
 
         def finish(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
             reset, update = (gate(number, n, at, width, sums[n]) for n in range(2))
-            assert self._bias is not None, "a reset after the product comes with a bias"
-            product = sums[2] + self._bias[lanes_of(at, width)]
-            new = self._product(number, step, 2, at, width) + reset * product
-            mixed(number, at, width, update, new)
+            assert self._given.bias is not None, "a reset after the product comes with a bias"
+            product = sums[2] + self._given.bias[lanes_of(at, width)]
+            total = self._product(number, step, 2, at, width) + reset * product
+            mixed(number, at, width, update, total)
 
         def first(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
             place = [number, lanes_of(at, width)]
@@ -107,8 +103,8 @@ class Steps:
 
         def second(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
             update = keep(self._held(3, [number, lanes_of(at, width)]))
-            new = sums[0] + self._product(number, step, 2, at, width)
-            mixed(number, at, width, update, new)
+            total = sums[0] + self._product(number, step, 2, at, width)
+            mixed(number, at, width, update, total)
 
         if self._layer.reset_after:
             self._gated(row, rows, parity, range(3), finish)
@@ -117,11 +113,9 @@ class Steps:
             self._gated(row, rows, 2, [2], second)
 
     def _rnn(self, row: Expr, rows: int, step: Expr, parity: Expr) -> None:
-        (f,) = self._functions
-
         def finish(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
             total = keep(sums[0] + self._product(number, step, 0, at, width))
-            self._write(number, step, parity, at, keep(f(total)))
+            self._write(number, step, parity, at, self._formulas.gate(total))
 
         self._gated(row, rows, parity, [0], finish)
 
@@ -170,9 +164,9 @@ class Steps:
         along(self._layer.hidden, self._lanes, vector)
 
     def _weight(self, k: Expr, gate: int, at: Expr, width: int) -> Expr:
-        if len(self._weights.shape) == 4:
-            return self._weights[at // self._lanes, k, gate, lanes_of(0, width)]
-        return self._weights[k, lanes_of(gate * self._layer.hidden + at, width)]
+        if len(self._given.weights.shape) == 4:
+            return self._given.weights[at // self._lanes, k, gate, lanes_of(0, width)]
+        return self._given.weights[k, lanes_of(gate * self._layer.hidden + at, width)]
 
     def _places(self, parity: int) -> list[int]:
         """Return where the scratch tensor holds the states, before a step of this parity."""
@@ -193,24 +187,48 @@ class Steps:
 
     def _product(self, row: Expr, step: Expr, gate: int, at: Expr, width: int) -> Expr:
         columns = lanes_of(gate * self._layer.hidden + at, width)
-        return self._products[(*self._at(row, step), columns)]
+        return self._given.products[(*self._at(row, step), columns)]
+
+    def _peepholes(self, units: Expr) -> list[Expr] | None:
+        weights = self._given.peepholes
+        return None if weights is None else [weights[n, units] for n in range(3)]
 
     def _write(self, row: Expr, step: Expr, parity: Expr, at: Expr, value: Expr) -> None:
         """Write the new state of some units."""
-        columns = lanes_of(at, int(value.ty.dtype.lanes))
-        self._store(1 - parity, [row, columns], value)
+        value = keep(value)
+        columns = lanes_of(at, lanes_in(value))
+        old = self._held(parity, [row, columns])
+        self._store(1 - parity, [row, columns], self._within(row, step, value, old))
         if self._results is not None:
-            T.buffer_store(self._results, value, [*self._at(row, step), columns])
+            result = self._within(row, step, value, like(value, 0.0))
+            T.buffer_store(self._results, result, [*self._at(row, step), columns])
+
+    def _within(self, row: Expr, step: Expr, inside: Expr, outside: Expr) -> Expr:
+        """Choose by whether a step is within the length of a row."""
+        lengths = self._given.lengths
+        if lengths is None:
+            return inside
+        return tirx.Select(T.Cast("float32", step) < lengths[row], inside, outside)
+
+    def _begin(self, initial: Any, place: list[Expr]) -> Expr:
+        """Return a state before the first step, which is 0 if the row has no steps."""
+        state = initial[tuple(place)]
+        return self._within(place[0], 0, state, like(state, 0.0))
 
     def _at(self, row: Expr, step: Expr) -> tuple[Expr, Expr]:
         return (row, step) if self._layer.batch_first else (step, row)
-
-    @staticmethod
-    def _read(tensor: Any, place: list[Expr]) -> Expr:
-        return tensor[tuple(place)]
 
     def _held(self, slot: Expr, place: list[Expr]) -> Expr:
         return self._state[place[0], slot, place[1]]
 
     def _store(self, slot: Expr, place: list[Expr], value: Expr) -> None:
         T.buffer_store(self._state, value, [place[0], slot, place[1]])
+
+
+def _apply(name: str, *operands: Any) -> Expr:
+    """Apply an operation of :class:`~tvm_ios.ops.recurrent_step.Formulas` to vectors."""
+    vectors = [like(operands[0], x) if isinstance(x, float) else x for x in operands]
+    if name == "threshold":
+        x, limit = vectors
+        return keep(tirx.Select(x < limit, like(x, 0.0), x))
+    return keep(FUNCTIONS[name](*vectors))

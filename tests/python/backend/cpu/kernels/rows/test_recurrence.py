@@ -23,7 +23,7 @@ from support.networks import (
 )
 from support.recurrent import recurrent_network
 from tvm_ios.backend.cpu.kernels.rows.recurrence import pack_recurrent, recurrence_kernel
-from tvm_ios.ops.recurrence import Recurrence, recurrence, recurrence_function
+from tvm_ios.ops.recurrence import Operands, Recurrence, recurrence, recurrence_function
 from tvm_ios.rewrite.prepare import prepare
 from tvm_ios.transform import InterOperatorSchedule
 
@@ -31,6 +31,14 @@ FUNCTIONS = {
     "relu": lambda x: np.maximum(x, 0),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
+    "affine": lambda x, a, b: a * x + b,
+    "elu": lambda x, a, _: np.where(x < 0, a * np.expm1(x), x),
+    "hardsigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
+    "leakyrelu": lambda x, a, _: np.where(x < 0, a * x, x),
+    "scaledtanh": lambda x, a, b: a * np.tanh(b * x),
+    "softplus": lambda x, *_: np.log1p(np.exp(x)),
+    "softsign": lambda x, *_: x / (1 + abs(x)),
+    "thresholdedrelu": lambda x, a, _: np.where(x < a, 0, x),
 }
 LSTM = Recurrence("lstm", ("sigmoid", "tanh", "tanh"), 5, 3, 7)
 GRU = Recurrence("gru", ("sigmoid", "tanh"), 5, 3, 7)
@@ -47,44 +55,84 @@ LAYERS = {
     "rnn of many rows": Recurrence("rnn", ("tanh",), 3, 70, 19),
     "rnn of one row": Recurrence("rnn", ("tanh",), 3, 1, 300),
     "one step of one unit": replace(LSTM, steps=1, hidden=1),
+    "lstm of several lengths": replace(LSTM, ragged=True, batch=9, backwards=True),
+    "gru of several lengths": replace(GRU, ragged=True, batch=9, batch_first=True),
+    "rnn of several lengths": Recurrence("rnn", ("tanh",), 4, 7, 9, ragged=True, clip=0.2),
+    "lstm with peepholes": replace(LSTM, peepholes=True, clip=0.3),
+    "lstm with coupled gates": replace(
+        LSTM,
+        coupled=True,
+        peepholes=True,
+        activations=("hardsigmoid", "softsign", "elu"),
+        parameters=((0.3, 0.6), (0.0, 0.0), (0.7, 0.0)),
+    ),
+    "gru with parameters": replace(
+        GRU,
+        reset_after=True,
+        clip=0.5,
+        activations=("affine", "scaledtanh"),
+        parameters=((0.3, 0.4), (1.3, 0.8)),
+    ),
+    "lstm with other parameters": replace(
+        LSTM,
+        activations=("softplus", "leakyrelu", "thresholdedrelu"),
+        parameters=((0.0, 0.0), (0.2, 0.0), (0.05, 0.0)),
+    ),
 }
 
 
 def tensors(layer: Recurrence) -> list[np.ndarray]:
     random = np.random.default_rng(0)
-    return [(0.4 * random.standard_normal(s)).astype("float32") for s in layer.inputs]
+    arrays = [(0.4 * random.standard_normal(s)).astype(layer.dtype) for s in layer.inputs]
+    if layer.ragged:  # none, all, and some steps
+        place = len(arrays) - layer.states - 1
+        arrays[place] = (np.arange(layer.batch) % (layer.steps + 1)).astype(layer.dtype)
+        time = np.arange(layer.steps)[:, None] >= arrays[place]
+        arrays[0][time.T if layer.batch_first else time] = np.nan
+    return arrays
 
 
 def expected(layer: Recurrence, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """The layer in double precision, step by step."""
-    products, weights, *rest = (array.astype("float64") for array in inputs)
-    bias = rest.pop(0) if layer.reset_after else 0.0
-    states, f = list(rest), [FUNCTIONS[name] for name in layer.activations]
-    products = products.swapaxes(0, 1) if layer.batch_first else products
-    n, results = layer.hidden, np.zeros((layer.steps, layer.batch, layer.hidden))
+    given = layer.operands([array.astype("float64") for array in inputs])
+    lengths = np.full(layer.batch, layer.steps) if given.lengths is None else given.lengths
+    states = [np.where(lengths[:, None] > 0, state, 0.0) for state in given.states]
+    products = given.products.swapaxes(0, 1) if layer.batch_first else given.products
+    results = np.zeros((layer.steps, layer.batch, layer.hidden))
     order = range(layer.steps)
     for t in reversed(order) if layer.backwards else order:
-        h, x = states[0], products[t]
-        both = h @ weights
-        if layer.cell == "lstm":
-            i, forget, g, o = (
-                x[:, k * n : (k + 1) * n] + both[:, k * n : (k + 1) * n] for k in range(4)
-            )
-            states[1] = f[0](forget) * states[1] + f[0](i) * f[1](g)
-            states[0] = f[0](o) * f[2](states[1])
-        elif layer.cell == "gru":
-            r, z = (
-                f[0](x[:, k * n : (k + 1) * n] + both[:, k * n : (k + 1) * n]) for k in range(2)
-            )
-            after = r * (both[:, 2 * n :] + bias)
-            new = f[1](
-                x[:, 2 * n :] + (after if layer.reset_after else (r * h) @ weights[:, 2 * n :])
-            )
-            states[0] = (1 - z) * new + z * h
-        else:
-            states[0] = f[0](x + both)
-        results[t] = states[0]
+        inside = (t < lengths)[:, None]
+        new = _stepped(layer, given, products[t], states)
+        results[t] = np.where(inside, new[0], 0)
+        states = [np.where(inside, a, b) for a, b in zip(new, states, strict=True)]
     return [results.swapaxes(0, 1) if layer.batch_first else results, *states]
+
+
+def _stepped(
+    layer: Recurrence, given: Operands, x: np.ndarray, states: list[np.ndarray]
+) -> list[np.ndarray]:
+    """The states after a step."""
+    parameters = layer.parameters or [()] * len(layer.activations)
+    f = [
+        lambda x, name=name, own=own: FUNCTIONS[name](x, *own)
+        for name, own in zip(layer.activations, parameters, strict=True)
+    ]
+    clip = (lambda x: x) if layer.clip is None else lambda x: np.clip(x, -layer.clip, layer.clip)
+    n, h, both = layer.hidden, states[0], states[0] @ given.weights
+    x, r = ([v[:, k * n : (k + 1) * n] for k in range(layer.gates)] for v in (x, both))
+    if layer.cell == "rnn":
+        return [f[0](clip(x[0] + r[0]))]
+    if layer.cell == "gru":
+        reset, z = (f[0](clip(x[k] + r[k])) for k in range(2))
+        bias = given.bias if layer.reset_after else 0
+        own = (
+            reset * (r[2] + bias) if layer.reset_after else (reset * h) @ given.weights[:, 2 * n :]
+        )
+        return [(1 - z) * f[1](clip(x[2] + own)) + z * h]
+    c, peepholes = states[1], given.peepholes if layer.peepholes else np.zeros((3, n))
+    i, forget = (f[0](clip(x[k] + r[k] + peepholes[k] * c)) for k in range(2))
+    c = (1 - i if layer.coupled else forget) * c + i * f[1](clip(x[2] + r[2]))
+    return [f[0](clip(x[3] + r[3] + peepholes[2] * c)) * f[2](c), c]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -98,16 +146,25 @@ def test_layers(name: str, target: tvm.target.Target) -> None:
         assert_close(result, wanted, 1e-5)
 
 
+def run_definition(layer: Recurrence) -> list[np.ndarray]:
+    module = tvm.IRModule({"layer": recurrence_function(layer, "layer")})
+    results = [tvm.runtime.tensor(poisoned_tensor(shape, layer.dtype)) for shape in layer.outputs]
+    tvm.compile(module, NATIVE)["layer"](*map(tvm.runtime.tensor, tensors(layer)), *results)
+    return [result.numpy() for result in results]
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_definitions(name: str) -> None:
     """What TVM compiles without a kernel of ours."""
     layer = LAYERS[name]
-    inputs = tensors(layer)
-    module = tvm.IRModule({"layer": recurrence_function(layer, "layer")})
-    results = [tvm.runtime.tensor(poisoned_tensor(shape, "float32")) for shape in layer.outputs]
-    tvm.compile(module, NATIVE)["layer"](*map(tvm.runtime.tensor, inputs), *results)
-    for result, wanted in zip(results, expected(layer, inputs), strict=True):
-        assert_close(result.numpy(), wanted, 1e-5)
+    for result, wanted in zip(run_definition(layer), expected(layer, tensors(layer)), strict=True):
+        assert_close(result, wanted, 1e-5)
+
+
+def test_definitions_in_double_precision() -> None:
+    layer = replace(LAYERS["lstm of several lengths"], dtype="float64", peepholes=True, clip=0.7)
+    for result, wanted in zip(run_definition(layer), expected(layer, tensors(layer)), strict=True):
+        assert_close(result, wanted, 1e-14)
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru", "gru reset after the product"])
@@ -129,7 +186,16 @@ def test_packed_weights(name: str) -> None:
     assert_close(result, expected(layer, inputs)[0], 1e-5)
 
 
-@pytest.mark.parametrize("name", ["lstm", "gru", "gru reset after the product", "rnn"])
+GENERAL = [
+    "lstm of several lengths",
+    "gru of several lengths",
+    "lstm with coupled gates",
+    "gru with parameters",
+    "lstm with other parameters",
+]
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "gru reset after the product", "rnn", *GENERAL])
 @pytest.mark.parametrize("way", ["kernel", "unrolled", "by TVM"])
 def test_networks(name: str, way: str) -> None:
     """By the kernel, by operators of all steps, and by TVM alone."""

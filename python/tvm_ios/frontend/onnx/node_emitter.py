@@ -100,6 +100,12 @@ class NodeEmitter(Emitter):
             return constant(self.array(a, "a factor") * self.array(b, "a factor"))
         return self(relax.op.multiply(a, b))
 
+    def difference(self, a: relax.Expr, b: relax.Expr) -> relax.Expr:
+        """Return the difference; that of constants at once, rounded as NumPy does."""
+        if is_constant(a) and is_constant(b):
+            return constant(self.array(a, "a minuend") - self.array(b, "a subtrahend"))
+        return self(relax.op.subtract(a, b))
+
     def quotient(self, a: relax.Expr, b: relax.Expr) -> relax.Expr:
         """Return the quotient; that of constants at once, rounded as NumPy does."""
         if is_constant(a) and is_constant(b):

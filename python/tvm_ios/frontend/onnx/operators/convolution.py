@@ -10,6 +10,7 @@ from tvm import relax
 
 from ...emitter import shape_of
 from ..node_emitter import NodeEmitter
+from .integers import check_bytes, less_zero, placed
 from .matmul import shifted
 from .quantization import requantized
 from .table import operator
@@ -147,21 +148,12 @@ def qlinear_conv(
     group: int = 1,
     **window: Any,
 ) -> relax.Expr:
-    """Convolve 8-bit integers, with sums of 32 bits, and quantise the result."""
-    total = conv_integer(
-        emit,
-        data,
-        weight,
-        x_zero_point,
-        w_zero_point,
-        group=group,
-        **window,
-    )
-    total = _with_bias(emit, total, bias)
-    scales = emit.reshape(w_scale, [] if shape_of(w_scale) in ((), (1,)) else shape_of(w_scale))
-    if shape_of(scales):
-        scales = emit.along(scales, 1, len(shape_of(total)))
-    factor = emit.product(emit.reshape(x_scale, []), scales)
+    """Convolve 8-bit integers, and quantise the result."""
+    check_bytes(emit, data, weight)
+    left, right = less_zero(emit, data, x_zero_point, 1), less_zero(emit, weight, w_zero_point, 0)
+    total = convolved(emit, left, right, _window(emit, data, weight, window), group)
+    total = _with_bias(emit, total, None if bias is None else emit.cast(bias, "float32"))
+    factor = emit.product(emit.reshape(x_scale, []), placed(emit, w_scale, total, 1))
     return requantized(emit, total, factor, y_scale, y_zero_point)
 
 

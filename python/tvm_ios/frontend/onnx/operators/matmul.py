@@ -7,6 +7,7 @@ from tvm import relax
 
 from ...emitter import constant_array, shape_of
 from ..node_emitter import NodeEmitter
+from .integers import check_bytes, exact_product
 from .table import operator
 
 
@@ -54,9 +55,8 @@ def matmul_integer(
     b_zero_point: relax.Expr | None = None,
 ) -> relax.Expr:
     """Multiply 8-bit integers, less their zero points, with sums of 32 bits."""
-    left = shifted(emit, a, a_zero_point, -2)
-    right = shifted(emit, b, b_zero_point, -1)
-    return emit(relax.op.matmul(left, right))
+    check_bytes(emit, a, b)
+    return exact_product(emit, a, b, a_zero_point, b_zero_point)
 
 
 def shifted(

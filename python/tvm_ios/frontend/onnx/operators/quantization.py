@@ -6,14 +6,13 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from ...emitter import dtype_of, shape_of
+from ...emitter import constant_array, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..tensors import name_of_type
-from .matmul import matmul_integer
+from .integers import check_bytes, less_zero, placed, product_of
 from .table import Value, operator
 
 
-@operator("QuantizeLinear")
 def quantize_linear(
     emit: NodeEmitter,
     data: relax.Expr,
@@ -40,7 +39,6 @@ def quantize_linear(
     return emit(relax.op.quantize(data, scale, zero_point, place, dtype))
 
 
-@operator("DequantizeLinear")
 def dequantize_linear(
     emit: NodeEmitter,
     data: relax.Expr,
@@ -54,7 +52,7 @@ def dequantize_linear(
     dtype = name_of_type(emit, output_dtype) if output_dtype else dtype_of(scale)
     if block_size:
         scale, zero_point = (
-            part if part is None else _repeated(emit, part, axis, block_size, shape_of(data))
+            part if part is None else repeated(emit, part, axis, block_size, shape_of(data))
             for part in (scale, zero_point)
         )
         assert scale is not None, "it is required"
@@ -84,12 +82,15 @@ def _of_axis(
     return scale, zero_point, place
 
 
-def _repeated(
+def repeated(
     emit: NodeEmitter, part: relax.Expr, axis: int, count: int, shape: tuple[int, ...]
 ) -> relax.Expr:
     """Repeat each element along an axis, and cut what is beyond the data."""
     axis = emit.axis(axis, len(shape))
     sizes = list(shape_of(part))
+    wanted = [-(-size // count) if i == axis else size for i, size in enumerate(shape)]
+    if sizes != wanted:
+        raise emit.error(f"has {sizes} scales or zero points for blocks, which takes {wanted}.")
     apart = emit.reshape(part, [*sizes[: axis + 1], 1, *sizes[axis + 1 :]])
     wide = emit.broadcast(apart, [*sizes[: axis + 1], count, *sizes[axis + 1 :]])
     joined = emit.reshape(wide, [*sizes[:axis], sizes[axis] * count, *sizes[axis + 1 :]])
@@ -114,14 +115,63 @@ def _quantized_by_blocks(
     block: int,
     dtype: str,
 ) -> relax.Expr:
-    scale = _repeated(emit, emit.cast(scale, dtype_of(data)), axis, block, shape_of(data))
+    scale = repeated(emit, emit.cast(scale, dtype_of(data)), axis, block, shape_of(data))
     numbers = emit(relax.op.round(relax.op.divide(data, scale)))
     if zero_point is not None:
-        zero = _repeated(emit, zero_point, axis, block, shape_of(data))
+        zero = repeated(emit, zero_point, axis, block, shape_of(data))
         numbers = emit(relax.op.add(numbers, emit.cast(zero, dtype_of(data))))
     limits = np.iinfo(dtype)
     limited = emit(relax.op.clip(numbers, float(limits.min), float(limits.max)))
     return emit.cast(limited, dtype)
+
+
+def check_scale(emit: NodeEmitter, scale: relax.Expr, divides: bool = False) -> None:
+    """Raise a ModelError for a constant scale that leaves open what is computed.
+
+    Parameters
+    ----------
+    emit : NodeEmitter
+    scale : relax.Expr
+        One scale, or several.
+    divides : bool
+        Whether numbers are divided by it.
+    """
+    known = constant_array(scale)
+    if known is None:
+        return
+    numbers = known.astype("float64")
+    if not np.isfinite(numbers).all() or (divides and not (numbers > 0).all()):
+        wanted = "positive" if divides else "finite"
+        raise emit.error(f"has a scale that is no {wanted} number; quantise the model again.")
+
+
+def one_grid(
+    emit: NodeEmitter, dtype: str, scale: relax.Expr, zero_point: relax.Expr | None
+) -> tuple[relax.Expr, relax.Expr]:
+    """Return the scale and the zero point of a whole tensor as numbers.
+
+    Parameters
+    ----------
+    emit : NodeEmitter
+    dtype : str
+        The type of the integers.
+    scale : relax.Expr
+    zero_point : relax.Expr or None
+        0 if it is left out.
+
+    Raises
+    ------
+    ModelError
+        If they are several, or of another type.
+    """
+    if zero_point is None:
+        zero_point = emit.full([], 0, dtype)
+    if dtype_of(zero_point) != dtype:
+        raise emit.error(f"has a zero point of {dtype_of(zero_point)} for integers of {dtype}.")
+    for part, name in ((scale, "scales"), (zero_point, "zero points")):
+        if shape_of(part) not in ((), (1,)):
+            raise emit.error(f"has {list(shape_of(part))} {name}, but takes one for all elements.")
+    return emit.reshape(scale, []), emit.reshape(zero_point, [])
 
 
 @operator("QLinearMatMul")
@@ -136,22 +186,12 @@ def qlinear_matmul(
     y_scale: relax.Expr,
     y_zero_point: relax.Expr,
 ) -> relax.Expr:
-    """Multiply 8-bit integers, with sums of 32 bits, and quantise the product."""
-    total = matmul_integer(emit, a, b, a_zero_point, b_zero_point)
-    rows = _along_last(emit, a_scale, total, -2)
-    columns = _along_last(emit, b_scale, total, -1)
-    factor = emit.product(rows, columns)
-    if dtype_of(factor) == "bfloat16":  # of which TVM cannot tell whether it is finite
-        factor, y_scale = (emit.cast(x, "float32") for x in (factor, y_scale))
-    return requantized(emit, total, factor, y_scale, y_zero_point)
-
-
-def _along_last(emit: NodeEmitter, scale: relax.Expr, like: relax.Expr, axis: int) -> relax.Expr:
-    """Return scales, one or one for each row or column, so that they broadcast."""
-    sizes = shape_of(scale)
-    if sizes in ((), (1,)):
-        return emit.reshape(scale, [])
-    return emit.along(scale, axis, len(shape_of(like))) if len(sizes) == 1 else scale
+    """Multiply 8-bit integers, and quantise the product."""
+    check_bytes(emit, a, b)
+    total = product_of(emit, a, less_zero(emit, b, b_zero_point, -1), a_zero_point)
+    rows = placed(emit, a_scale, total, -2)
+    columns = placed(emit, b_scale, total, -1)
+    return requantized(emit, total, emit.product(rows, columns), y_scale, y_zero_point)
 
 
 def requantized(
@@ -161,29 +201,46 @@ def requantized(
     scale: relax.Expr,
     zero_point: relax.Expr,
 ) -> relax.Expr:
-    """Return sums of products times their factor, in steps of a scale from a zero point."""
+    """Return sums of products times their factor, in steps of a scale from a zero point.
+
+    Their rounding is the quantisation by a scale of 1, so that what reads the result in such steps
+    finds it in float32.
+    """
+    check_scale(emit, factor)
+    check_scale(emit, scale, divides=True)
     dtype = dtype_of(zero_point)
-    factor = emit.quotient(factor, emit.reshape(scale, []))
-    real = emit(relax.op.multiply(emit.cast(total, dtype_of(factor)), factor))
-    zero = emit.cast(emit.reshape(zero_point, []), dtype_of(factor))
-    moved = emit(relax.op.add(emit(relax.op.round(real)), zero))
-    limits = np.iinfo(dtype)
-    return emit.cast(emit(relax.op.clip(moved, float(limits.min), float(limits.max))), dtype)
+    scale, zero_point = one_grid(emit, dtype, scale, zero_point)
+    factor, scale = (emit.cast(x, "float32") for x in (factor, scale))
+    steps = emit(relax.op.multiply(total, emit.quotient(factor, scale)))
+    one, last = relax.const(1.0, "float32"), max(len(shape_of(total)) - 1, 0)
+    return emit(relax.op.quantize(steps, one, zero_point, last, dtype))
 
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(emit: NodeEmitter, data: relax.Expr) -> Value:
-    """Quantise to 0 ... 255 by the range of the data, which is extended to 0."""
+    return quantized_by_range(emit, data)
+
+
+def quantized_by_range(
+    emit: NodeEmitter, data: relax.Expr
+) -> tuple[relax.Expr, relax.Expr, relax.Expr]:
+    """Quantise to 0 ... 255 by the range of the data, which is extended to 0.
+
+    Returns the integers, their scale and their zero point. The scale of zeros is 1. A number is
+    rounded again after the zero point has been added, which shows what reads it in float32 that it
+    is an integer.
+    """
     zero = emit.scalar(0, data)
     axes = list(range(len(shape_of(data))))
     largest = emit(relax.op.maximum(relax.op.max(data, axes), zero))
     least = emit(relax.op.minimum(relax.op.min(data, axes), zero))
-    scale = relax.op.divide(relax.op.subtract(largest, least), emit.scalar(255, data))
-    scale = emit(scale)
+    width = emit(relax.op.subtract(largest, least))
+    scale = emit(relax.op.divide(width, emit.scalar(255, data)))
+    scale = emit(relax.op.where(relax.op.equal(width, zero), emit.scalar(1, data), scale))
     place = emit(relax.op.divide(relax.op.subtract(zero, least), scale))
     rounded = emit(relax.op.round(emit(relax.op.clip(place, 0.0, 255.0))))
-    zero_point = emit.cast(rounded, "uint8")
+    zero_point = emit.cast(emit(relax.op.clip(rounded, 0.0, 255.0)), "uint8")
     numbers = emit(relax.op.round(relax.op.divide(data, scale)))
-    numbers = emit(relax.op.add(numbers, rounded))
+    numbers = emit(relax.op.round(emit(relax.op.add(numbers, rounded))))
     result = emit.cast(emit(relax.op.clip(numbers, 0.0, 255.0)), "uint8")
     return result, scale, zero_point

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of 8-bit integers, computed in float32.
+
+Integers up to 2**24 are exact in float32, and so is a sum of them in any order as long as no part
+of it is larger. What is multiplied here are such integers, so that kernels for float32, and those
+that store such integers as bytes, compute what is defined by sums of 32 bits. A sum that may be
+larger is computed in several parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from tvm import relax
+
+from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
+from ..node_emitter import NodeEmitter
+
+EXACT = 1 << 24
+"""All integers up to this one are numbers of float32."""
+
+_LARGEST = 255
+"""The largest magnitude of an 8-bit integer, less a zero point."""
+
+
+def check_bytes(emit: NodeEmitter, *tensors: relax.Expr) -> None:
+    """Raise a ModelError for a tensor that is not of 8-bit integers."""
+    for tensor in tensors:
+        if dtype_of(tensor) not in ("int8", "uint8"):
+            raise emit.error(f"multiplies {dtype_of(tensor)}, but takes int8 and uint8.")
+
+
+def less_zero(
+    emit: NodeEmitter, data: relax.Expr, zero_point: relax.Expr | None, axis: int
+) -> relax.Expr:
+    """Return 8-bit integers less their zero points as float32.
+
+    Parameters
+    ----------
+    emit : NodeEmitter
+    data : relax.Expr
+    zero_point : relax.Expr or None
+        One, or one for each place along an axis, or a tensor that broadcasts.
+    axis : int
+        That axis.
+    """
+    known = None if zero_point is None else constant_array(zero_point)
+    if zero_point is None or (known is not None and not known.any()):
+        return emit.cast(data, "float32")
+    if dtype_of(zero_point) != dtype_of(data):
+        raise emit.error(f"has a zero point of {dtype_of(zero_point)} for {dtype_of(data)}.")
+    if shape_of(zero_point) in ((), (1,)) and not is_constant(data):
+        one = relax.const(1.0, "float32")
+        zero, place = emit.reshape(zero_point, []), max(len(shape_of(data)) - 1, 0)
+        return emit(relax.op.dequantize(data, one, zero, place, "float32"))
+    wide = emit.cast(data, "float32")
+    zero = emit.cast(placed(emit, zero_point, data, axis), "float32")
+    return emit.difference(wide, zero)
+
+
+def placed(emit: NodeEmitter, part: relax.Expr, data: relax.Expr, axis: int) -> relax.Expr:
+    """Return one number, or one for each place along an axis of data, so that they broadcast."""
+    sizes, shape = shape_of(part), shape_of(data)
+    if sizes in ((), (1,)):
+        return emit.reshape(part, [])
+    place = emit.axis(axis, len(shape))
+    if len(sizes) == 1 and sizes[0] == shape[place]:
+        return emit.along(part, axis, len(shape))
+    if len(sizes) == len(shape) and all(a in (1, b) for a, b in zip(sizes, shape, strict=True)):
+        return part
+    raise emit.error(f"has scales or zero points of {list(sizes)} for data of {list(shape)}.")
+
+
+def exact_product(
+    emit: NodeEmitter,
+    a: relax.Expr,
+    b: relax.Expr,
+    a_zero_point: relax.Expr | None,
+    b_zero_point: relax.Expr | None,
+) -> relax.Expr:
+    """Return a matrix product of 8-bit integers, less their zero points, as int32."""
+    right = less_zero(emit, b, b_zero_point, -1)
+    ends = list(_ends(emit, right, shape_of(a)[-1]))
+    parts = []
+    for begin, end in zip([0, *ends], ends, strict=False):
+        rows = _rows(emit, right, begin, end)
+        columns = emit.slice(a, len(shape_of(a)) - 1, begin, end)
+        product = product_of(emit, columns, rows, a_zero_point)
+        whole = emit(relax.op.clip(emit(relax.op.round(product)), -float(EXACT), float(EXACT)))
+        parts.append(emit.cast(whole, "int32"))
+    total = parts[0]
+    for part in parts[1:]:
+        total = emit(relax.op.add(total, part))
+    return total
+
+
+def product_of(
+    emit: NodeEmitter, a: relax.Expr, right: relax.Expr, a_zero_point: relax.Expr | None
+) -> relax.Expr:
+    """Return the product of 8-bit integers, less their zero point, with integers in float32.
+
+    Where the zero point is computed while the model runs and the right ones are not, it is
+    multiplied by their sums, so that the left ones stay what fits into bytes.
+
+    Parameters
+    ----------
+    emit : NodeEmitter
+    a : relax.Expr
+    right : relax.Expr
+        Integers, less their zero points.
+    a_zero_point : relax.Expr or None
+    """
+    known = constant_array(right)
+    computed = a_zero_point is not None and not is_constant(a_zero_point)
+    if not computed or known is None or known.ndim != 2 or shape_of(a_zero_point) not in ((), (1,)):
+        left = less_zero(emit, a, a_zero_point, -2)
+        return emit(relax.op.matmul(left, right))
+    product = emit(relax.op.matmul(emit.cast(a, "float32"), right))
+    sums = constant(known.sum(0, dtype="float64").astype("float32"))
+    zero = emit.cast(emit.reshape(a_zero_point, []), "float32")
+    return emit(relax.op.subtract(product, emit(relax.op.multiply(sums, zero))))
+
+
+def _ends(emit: NodeEmitter, right: relax.Expr, depth: int) -> Iterator[int]:
+    """Return where to end the parts of a sum for each to be exact; at least one."""
+    known = constant_array(right)
+    rows = np.full((depth, 1), float(_LARGEST))
+    if known is not None and known.ndim > 1:
+        rows = np.abs(known.astype("float64")).swapaxes(-2, 0).reshape(known.shape[-2], -1)
+    begin = 0
+    while begin < depth:
+        sums = rows[begin:].cumsum(0).max(1, initial=0)
+        begin += max(int(np.searchsorted(_LARGEST * sums, EXACT, "right")), 1)
+        yield min(begin, depth)
+    if not depth:
+        yield 0
+
+
+def _rows(emit: NodeEmitter, right: relax.Expr, begin: int, end: int) -> relax.Expr:
+    return emit.slice(right, max(len(shape_of(right)) - 2, 0), begin, end)

@@ -4,5 +4,9 @@
 from . import (  # noqa: F401 - each registers its operators
     activation,
     convolution,
+    narrow_weights,
     product,
+    quantized,
+    quantized_layers,
+    quantized_products,
 )

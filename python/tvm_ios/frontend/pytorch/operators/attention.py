@@ -12,6 +12,7 @@ import numpy as np
 from tvm import relax
 
 from ....support.errors import ModelError
+from ...attention import attention_scores
 from ...emitter import constant, dtype_of, shape_of
 from ..node_emitter import AtenEmitter
 from .table import operator
@@ -43,10 +44,8 @@ def attention(
     if enable_gqa:
         shared = shape_of(query)[-3] // shape_of(key)[-3]
         key, value = (emit(relax.op.repeat(x, shared, axis=-3)) for x in (key, value))
-    rank, depth = len(shape_of(key)), shape_of(query)[-1]
-    factor = emit.literal(1 / math.sqrt(depth) if scale is None else scale, dtype)
-    transposed = emit.transpose(key, [*range(rank - 2), rank - 1, rank - 2])
-    scores = emit(relax.op.multiply(emit(relax.op.matmul(query, transposed)), factor))
+    factor = 1 / math.sqrt(shape_of(query)[-1]) if scale is None else scale
+    scores = attention_scores(emit, query, key, factor)
     if is_causal:
         scores = emit(relax.op.add(scores, _causal(scores)))
     elif mask is not None:

@@ -3,6 +3,7 @@
 
 from . import (  # noqa: F401 - each registers its operators
     activation,
+    attention,
     convolution,
     narrow_weights,
     product,

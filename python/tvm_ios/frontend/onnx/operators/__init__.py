@@ -9,6 +9,7 @@ from . import (  # noqa: F401 - each registers its operators
     elementwise,
     image,
     index,
+    linear,
     matmul,
     microsoft,
     normalization,

@@ -48,6 +48,35 @@ def attention(
     if do_rotary:
         raise emit.error("rotates queries and keys, which is not supported.")
     heads = _projected(emit, data, weights, bias, num_heads, qkv_hidden_sizes)
+    given = past, mask, attention_bias
+    return attended_with_past(
+        emit, heads, given, mask_filter_value, scale, causal=bool(unidirectional)
+    )
+
+
+def attended_with_past(
+    emit: NodeEmitter,
+    heads: Heads,
+    given: tuple[relax.Expr | None, relax.Expr | None, relax.Expr | None],
+    hidden: float,
+    scale: float,
+    causal: bool,
+) -> Value:
+    """Return an attention to keys and values, and these.
+
+    Parameters
+    ----------
+    emit : NodeEmitter
+    heads : tuple of relax.Expr
+        Queries, keys and values.
+    given : tuple of relax.Expr or None
+        Keys and values of the past, stacked; the mask; what is added to the scores.
+    hidden, scale : float
+        As the operators' attributes.
+    causal : bool
+        Whether keys behind a query are hidden.
+    """
+    past, mask, attention_bias = given
     pair: list[relax.Expr | None] = [None, None]
     if past is not None:
         shape = shape_of(past)
@@ -59,8 +88,8 @@ def attention(
     check_bias_of_scores(emit, attention_bias, scores.shape)
     added = [
         attention_bias,
-        padding_mask(emit, mask, scores, mask_filter_value),
-        causal_mask(emit, scores) if unidirectional else None,
+        padding_mask(emit, mask, scores, hidden),
+        causal_mask(emit, scores) if causal else None,
     ]
     result, _ = attended(emit, query, key, value, scale, added)
     if not emit.wants(1):

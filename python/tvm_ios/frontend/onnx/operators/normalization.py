@@ -216,7 +216,7 @@ def _with_statistics(
     return result, emit.cast(mean, stash), emit.cast(inverse, stash)
 
 
-@operator("RMSNormalization", "SimplifiedLayerNormalization")
+@operator("RMSNormalization")
 def rms_normalization(
     emit: NodeEmitter,
     data: relax.Expr,

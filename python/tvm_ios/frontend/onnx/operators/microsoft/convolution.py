@@ -53,15 +53,15 @@ def nhwc_fused_conv(
     """Convolve images with their channels last; the channels of the weights are not."""
     result = fused_conv(
         emit,
-        channels_first(emit, data),
+        to_channels_first(emit, data),
         weight,
         bias,
-        None if summand is None else channels_first(emit, summand),
+        None if summand is None else to_channels_first(emit, summand),
         activation=activation,
         activation_params=activation_params,
         **conv,
     )
-    return channels_last(emit, result)
+    return to_channels_last(emit, result)
 
 
 @contributed("NhwcConv", shared=_CONV)
@@ -85,17 +85,17 @@ def nhwc_conv(
             f"has weights of {list(shape_of(weight))} for {channels} channels in {group} groups; "
             "their channels must be the last axis."
         )
-    moved = [channels_first(emit, x) for x in (data, weight)]
-    return channels_last(emit, convolution.conv(emit, *moved, bias, group=group, **window))
+    moved = [to_channels_first(emit, x) for x in (data, weight)]
+    return to_channels_last(emit, convolution.conv(emit, *moved, bias, group=group, **window))
 
 
-def channels_first(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
+def to_channels_first(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
     """Move the last axis behind the first one."""
     rank = len(shape_of(data))
     return emit.transpose(data, [0, rank - 1, *range(1, rank - 1)])
 
 
-def channels_last(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
+def to_channels_last(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
     """Move the second axis to the end."""
     return emit.transpose(data, [0, *range(2, len(shape_of(data))), 1])
 

@@ -104,7 +104,7 @@ class Emitter:
         value = constant_array(x)
         if value is not None:
             self.allocate(value.shape, dtype)
-            return constant(value.astype(dtype))
+            return constant(_cast_array(value, dtype))
         return self(relax.op.astype(x, dtype))
 
     def scalar(self, value: float, like: relax.Expr) -> relax.Expr:
@@ -183,6 +183,18 @@ class Emitter:
             self.allocate(value.shape, str(value.dtype))
             return constant(value[(slice(None),) * axis + (slice(begin, end, step),)])
         return self(relax.op.strided_slice(x, [axis], [begin], [end], [step]))
+
+
+def _cast_array(value: np.ndarray, dtype: str) -> np.ndarray:
+    """Return an array in another type; of floats that an integer lacks, as when a network runs.
+
+    That is modulo its range, and 0 of what is not finite.
+    """
+    if value.dtype.kind not in "fV" or np.dtype(dtype).kind not in "iu":
+        return value.astype(dtype)
+    finite = np.where(np.isfinite(value), value, value.dtype.type(0))
+    with np.errstate(invalid="ignore"):  # more than 64 bits hold
+        return finite.astype("uint64" if dtype == "uint64" else "int64").astype(dtype)
 
 
 def constant(value: np.ndarray) -> relax.Expr:

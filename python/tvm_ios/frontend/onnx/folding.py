@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ELEMENTWISE = {
     "Abs", "Add", "And", "Ceil", "Clip", "Cos", "Equal", "Erf", "Exp", "Floor", "Greater",
     "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul",
-    "Neg", "Not", "Or", "Reciprocal", "Round", "Sign", "Sin", "Sqrt", "Sub", "Sum", "Tanh",
+    "Neg", "Not", "Or", "Reciprocal", "Relu", "Round", "Sign", "Sin", "Sqrt", "Sub", "Sum", "Tanh",
     "Where", "Xor",
 }  # fmt: skip
 """Operators whose result is as large as their inputs broadcast."""
@@ -90,7 +90,8 @@ def _evaluated(node: onnx.NodeProto, opset: int, arrays: Arrays) -> list[np.ndar
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     given = {name: array for name, array in zip(names, arrays, strict=True) if name}
     try:
-        found = ReferenceEvaluator(model).run(None, given)
+        with np.errstate(all="ignore"):  # the logarithm of 0 is what it is when a model runs
+            found = ReferenceEvaluator(model).run(None, given)
     except Exception:  # of various types; what is wrong shows when the node is converted
         return None
     return [np.asarray(array) for array in found]

@@ -100,6 +100,17 @@ def test_a_branch_that_is_not_taken_may_be_anything(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, -x)
 
 
+def test_a_size_is_true_unless_it_is_zero(tmp_path: Path) -> None:
+    text = CHOSEN.replace(
+        "<int64 two = {2}> {\n  shape = Shape <start = 0, end = 1> (x)",
+        "{\n  rows = Shape <start = 0, end = 1> (x)",
+    )
+    _save(text.replace("Equal (shape, two)", "Cast <to = 9> (rows)"), tmp_path / "m.onnx")
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype("float32")
+    result = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)(x)
+    np.testing.assert_array_equal(result, -x)
+
+
 def test_sequences_of_other_lengths_are_refused(tmp_path: Path) -> None:
     text = MAPPED.replace("turned = SequenceConstruct (z, x)", "turned = SequenceConstruct (z)")
     _save(text, tmp_path / "m.onnx")

@@ -152,3 +152,48 @@ def test_names_survive(tmp_path: Path) -> None:
     module = load_model(str(tmp_path / "m.onnx"))
     schedule = Scheduler.prepare(module, resolve("llvm", threads=1)).unsearched()
     assert [op.module for op in schedule.operators] == ["features.0.conv", "pool"]
+
+
+@pytest.mark.parametrize("kind", ["int64", "int8", "uint8", "int32"])
+@pytest.mark.parametrize("given", ["float32", "bfloat16"])
+def test_constants_are_cast_as_when_a_network_runs(tmp_path: Path, kind: str, given: str) -> None:
+    """A number beyond an integer is taken modulo its range, and what is not finite is 0."""
+    numbers = np.array([0.0, -2.75, 300.0, -200.0, 3e9, np.inf, -np.inf, np.nan], "float32")
+    codes = {"float32": TensorProto.FLOAT, "bfloat16": TensorProto.BFLOAT16}
+    wanted = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    graph = helper.make_graph(
+        [
+            NODE("Cast", ["x"], ["narrow"], to=codes[given]),
+            NODE("Cast", ["narrow"], ["y"], to=wanted),
+            NODE("Cast", ["constants"], ["ready"], to=codes[given]),
+            NODE("Cast", ["ready"], ["z"], to=wanted),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8])],
+        [helper.make_tensor_value_info(name, wanted, [8]) for name in "yz"],
+        [onnx.numpy_helper.from_array(numbers, "constants")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    running, folded = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)(numbers)
+    np.testing.assert_array_equal(folded, running)
+    assert folded.tolist()[-3:] == [0, 0, 0]
+
+
+@pytest.mark.filterwarnings("error:divide by zero", "error:invalid value")
+def test_numbers_that_no_one_reads_are_folded_without_a_word(tmp_path: Path) -> None:
+    """The place of a token in T5 is the logarithm of its distance, also where that is 0."""
+    nodes = [
+        NODE("Log", ["distance"], ["log"]),
+        NODE("Cast", ["log"], ["bucket"], to=TensorProto.INT64),
+        NODE("Cast", ["bucket"], ["far"], to=TensorProto.FLOAT),
+        NODE("Where", ["near", "distance", "far"], ["place"]),
+        NODE("Add", ["x", "place"], ["y"]),
+    ]
+    constants = {
+        "distance": np.array([0, 1, 30], "float32"),
+        "near": np.array([True, True, False]),
+    }
+    _save(tmp_path / "m.onnx", nodes, constants, [3])
+    result = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)(np.zeros(3, "float32"))
+    np.testing.assert_array_equal(result, [0, 1, 3])

@@ -56,6 +56,10 @@ def _narrowed(
 def converted(emit: NodeEmitter, data: relax.Expr, dtype: str) -> relax.Expr:
     """Return a tensor in another type; as a truth, all numbers but 0 are true."""
     if dtype == "bool" and dtype_of(data) != "bool":
+        known = constant_array(data)
+        if known is not None:  # it may choose a branch
+            emit.allocate(known.shape, dtype)
+            return constant(known != 0)
         return emit(relax.op.not_equal(data, emit.scalar(0, data)))
     return emit.cast(data, dtype)
 

@@ -13,10 +13,12 @@ from tvm.tirx.script import builder as T
 
 from ....ops.window import Window
 from ..core import Core
-from ..isa.emit import Accumulators, loop
+from ..isa.emit import Accumulators, bind, loop
 
 Expr = Any
 MultiplyAdd = Callable[[Expr, Expr, Expr], Expr]
+
+_FEW_GROUPS = 4  # of taps, whose code may follow one another
 
 
 def float_multiply_add(total: Expr, a: Expr, b: Expr) -> Expr:
@@ -100,8 +102,8 @@ def column_tiles(
     widths = [min(width, window.out - start) for start in starts]
 
     def interior(i: int) -> bool:
-        columns = range(starts[i], starts[i] + widths[i])
-        return all(w.inside(c, t) for w in windows for c in columns for t in range(w.kernel))
+        last = starts[i] + widths[i] - 1  # its last tap reads the farthest position
+        return all(w.inside(starts[i], 0) and w.inside(last, w.kernel - 1) for w in windows)
 
     def each(start: int, tile: ColumnTile) -> Callable[[Expr], None]:
         return lambda k: body(start + k * width, tile)
@@ -151,6 +153,37 @@ def tap_groups(core: Core, window: Window) -> list[range]:
     size = -(-window.kernel // -(-window.kernel // most))
     starts = range(0, window.kernel, size)
     return [range(start, min(start + size, window.kernel)) for start in starts]
+
+
+def each_group(
+    core: Core, window: Window, tile: ColumnTile, body: Callable[[range, Expr], None]
+) -> None:
+    """Call ``body(taps, first)`` for each group of a row's taps: they are ``first + tap``.
+
+    Many groups of a tile that accesses no padding run in a loop. The code of hundreds of taps would
+    take LLVM a minute, and would not fit into the cache of instructions.
+
+    Parameters
+    ----------
+    core : Core
+        The core that runs the kernel.
+    window : Window
+        How a column reads the input.
+    tile : ColumnTile
+        The columns.
+    body : callable
+        Emits the code of one group.
+    """
+    groups = tap_groups(core, window)
+    size = len(groups[0])
+    full = window.kernel // size
+    if tile.window is not None or full <= _FEW_GROUPS:
+        for taps in groups:
+            body(taps, 0)
+        return
+    loop(full, lambda group: body(groups[0], bind(group * size)))
+    if rest := window.kernel - full * size:
+        body(range(rest), full * size)
 
 
 def add_taps(

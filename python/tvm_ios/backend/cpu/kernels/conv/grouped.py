@@ -32,7 +32,7 @@ from ...isa.emit import Accumulators, bind, lanes_of, loop, select, shuffled, sp
 from ..kernel import Kernel, Phase
 from ..layout import Layout, blocks
 from ..maps.planes import Planes, PlanesEmitter
-from ..taps import ColumnTile, add_taps, rows_inside, tap_groups
+from ..taps import ColumnTile, add_taps, each_group, rows_inside
 
 Expr = Any
 
@@ -222,22 +222,30 @@ class _GroupedEmitter(PlanesEmitter):
         def add_row(row_tap: Expr, source_row: Expr) -> None:
             pixel = bind(source_row * p.columns.size + begin)
 
-            def add(channel: Expr, taps: range, load: Callable[[Expr], Expr]) -> None:
-                weight = partial(self._weight, buffers[1], block, channel, row_tap)
-                add_taps(p.columns, tile, taps, [sums], load, weight)
+            def group(taps: range, left: Expr) -> None:
+                def add(channel: Expr, load: Callable[[Expr], Expr]) -> None:
+                    weights = [buffers[1], block, channel, row_tap, left]
+                    add_taps(p.columns, tile, taps, [sums], load, partial(self._weight, *weights))
 
-            for taps in tap_groups(self.core, p.columns):
-                permutation(
-                    partial(self._vector, buffers[0], image, pixel), partial(add, taps=taps)
-                )
+                start = pixel + left * p.columns.dilation
+                permutation(partial(self._vector, buffers[0], image, start), add)
+
+            each_group(self.core, p.columns, tile, group)
 
         rows_inside(p.rows, row, add_row)
         return [sums[column] for column in range(tile.width)]
 
     def _weight(
-        self, weights: Any, block: Expr, channel: Expr, row_tap: Expr, _sums: int, tap: int
+        self,
+        weights: Any,
+        block: Expr,
+        channel: Expr,
+        row_tap: Expr,
+        left: Expr,
+        _sums: int,
+        tap: int,
     ) -> Expr:
-        return weights[block, channel, row_tap, tap, lanes_of(0, self.lanes)]
+        return weights[block, channel, row_tap, left + tap, lanes_of(0, self.lanes)]
 
     def _vector(self, source: Any, image: Expr, pixel: Expr, index: Expr, distance: Expr) -> Expr:
         """Return a pixel of block ``index`` of the input."""

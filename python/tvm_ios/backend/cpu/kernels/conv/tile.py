@@ -19,7 +19,7 @@ from ...isa.epilogue import apply_epilogue
 from ...isa.storage import store
 from ..layout import blocks
 from ..prefetch import NEAR, Ahead, fetch_near, per_line
-from ..taps import ColumnTile, add_taps, readers, rows_inside
+from ..taps import ColumnTile, add_taps, each_group, readers, rows_inside
 from .shape import ConvShape
 
 Expr = Any
@@ -118,20 +118,24 @@ class ConvTile:
                 if ahead:
                     ahead.step(index * conv.rows.kernel + r)
                 self._fetch_inputs(index + 1, row, begin, tile)
-                for taps in conv.taps:
-                    loop(channels, partial(step, r, row, taps))
 
-            def step(r: Expr, row: Expr, taps: range, c: Expr) -> None:
+                def group(taps: range, left: Expr) -> None:
+                    loop(channels, partial(step, r, row, taps, left))
+
+                each_group(conv.core, conv.columns, tile, group)
+
+            def step(r: Expr, row: Expr, taps: range, left: Expr, c: Expr) -> None:
+                start = begin + left * conv.columns.dilation
                 add_taps(
                     conv.columns,
                     tile,
                     taps,
                     registers,
-                    lambda distance: self._input(index, c, row, begin + distance),
-                    lambda k, tap: self._weight(k, index, r, c, tap),
+                    lambda distance: self._input(index, c, row, start + distance),
+                    lambda k, tap: self._weight(k, index, r, c, left + tap),
                     conv.multiplication.multiply_add,
                 )
-                self._fetch_weights(index, r, c, taps)
+                self._fetch_weights(index, r, c, [left + tap for tap in taps])
 
             rows_inside(conv.rows, self.row, row_of_taps)
 
@@ -155,7 +159,7 @@ class ConvTile:
         begin = begin + tile * (steps * share * lanes)
         return Ahead(self.buffers.weights, bind(begin), share, lanes)
 
-    def _fetch_weights(self, index: Expr, r: Expr, c: Expr, taps: range) -> None:
+    def _fetch_weights(self, index: Expr, r: Expr, c: Expr, taps: Sequence[Expr]) -> None:
         """Prefetch the weights of a later step into L1, where they do not stay by themselves.
 
         The weights of a block follow each other in the order in which they are read.
@@ -178,7 +182,7 @@ class ConvTile:
             for distance, _ in readers(conv.columns, runs)[:: per_line(block)]:
                 fetch_near(self.buffers.image, self.place(index, 0, row, begin + distance))
 
-    def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: int) -> Expr:
+    def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: Expr) -> Expr:
         """Return the weights of block ``k`` of this tile for step ``c`` of block ``index``."""
         vector = lanes_of(0, self.conv.lanes)
         return self.buffers.weights[self.block + k, index, r, c, tap, vector]

@@ -18,7 +18,7 @@ from .....ops.window import Window
 from ...core import Core
 from ...isa.emit import Accumulators, splat, zeros
 from ..layout import blocks
-from ..taps import ColumnTile, add_taps, readers, tap_groups
+from ..taps import ColumnTile, add_taps, each_group, readers, tap_groups
 
 Expr = Any
 
@@ -40,7 +40,7 @@ def weighted_sums(
     tile: ColumnTile,
     rows: Rows,
     load: Load,
-    weight: Callable[[Expr, int], Expr],
+    weight: Callable[[Expr, Expr], Expr],
 ) -> list[Expr]:
     """Return the weighted sum of each column's window.
 
@@ -67,15 +67,17 @@ def weighted_sums(
     sums = Accumulators(tile.width, core.lanes, zeros(core.lanes))
 
     def add_row(row_tap: Expr, row: Expr) -> None:
-        for taps in tap_groups(core, window):
+        def group(taps: range, left: Expr) -> None:
             add_taps(
                 window,
                 tile,
                 taps,
                 [sums],
-                lambda distance: load(row, distance),
-                lambda _, tap: weight(row_tap, tap),
+                lambda distance: load(row, left * window.dilation + distance),
+                lambda _, tap: weight(row_tap, left + tap),
             )
+
+        each_group(core, window, tile, group)
 
     rows(add_row)
     return [sums[column] for column in range(tile.width)]

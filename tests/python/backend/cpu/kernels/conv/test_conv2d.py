@@ -74,6 +74,19 @@ CASES = {
     "1x19, its taps in groups": Case(
         channels=9, size=(3, 23), kernel=(1, 19), padding=(0, 9, 0, 9), dilation=(1, 2)
     ),
+    "1x140, its groups of taps in a loop": Case(
+        channels=3, size=(2, 400), out_channels=(20,), kernel=(1, 140), padding=(0, 0, 0, 0)
+    ),
+    "1x140, the same with padding": Case(
+        channels=2,
+        size=(1, 390),
+        out_channels=(20,),
+        kernel=(1, 140),
+        padding=(0, 4, 0, 4),
+        stride=(1, 3),
+        dilation=(1, 2),
+        plain=True,
+    ),
     "a narrower chunk of channels": Case(out_channels=(88,), size=(5, 9)),
     "groups": Case(channels=64, out_channels=(64,), groups=2),
     "groups of a plain image": Case(channels=6, out_channels=(32,), groups=2, plain=True),

@@ -111,6 +111,9 @@ CASES = {
     "wider than a vector": Case(Groups(20, 20), 3, size=(4, 9), kernel=(3, 1)),
     "unlike numbers": Case(Groups(6, 4), 6, size=(5, 8), kernel=(3, 2)),
     "dilated": Case(Groups(4, 4), 4, dilation=2, padding=2),
+    "wide windows": Case(
+        Groups(2, 2), 10, size=(1, 130), kernel=(1, 44), padding=0, stride=2, dilation=2
+    ),
     "pointwise": Case(Groups(8, 8), 6, kernel=(1, 1), padding=0),
     "one pixel": Case(Groups(4, 4), 4, size=(1, 1)),
 }

@@ -130,6 +130,9 @@ CASES = {
     "depthwise, wide windows": Case(
         "depthwise", size=(4, 29), kernel=(2, 17), padding=(0, 8, 0, 8)
     ),
+    "depthwise, windows of many groups of taps": Case(
+        "depthwise", size=(2, 300), kernel=(1, 140), padding=(0, 3, 0, 0)
+    ),
     "depthwise, wide rows": Case("depthwise", size=(3, 67), padding=(1, 1, 1, 1)),
     "max, windows apart": Case("max", size=(9, 40), kernel=(2, 2), stride=(3, 3)),
     "average, windows wider than the registers": Case("average", size=(6, 40), kernel=(3, 33)),

@@ -61,7 +61,7 @@ def matmul_n_bits(
     each = _of_size(emit, scales, [N, blocks], "its scales").astype("float32")
     check_scale(emit, constant(each))
     zero = _zero_points(emit, zero_points, N, blocks, bits)
-    groups = _groups(emit, g_idx, K, blocks, block_size)
+    groups = _groups(emit, g_idx, zero_points, K, block_size)
     whole = unpacked(packed, bits).reshape(N, -1)[:, :K].astype("float32")
     weights = (whole - zero[:, groups]) * each[:, groups]
     wide = None if bias is None else emit.cast(bias, "float32")
@@ -91,11 +91,20 @@ def _zero_points(
 
 
 def _groups(
-    emit: NodeEmitter, given: relax.Expr | None, depth: int, blocks: int, block: int
+    emit: NodeEmitter,
+    given: relax.Expr | None,
+    zero_points: relax.Expr | None,
+    depth: int,
+    block: int,
 ) -> np.ndarray:
     """Return the block of each row whose scale it has."""
     if given is None:
         return np.arange(depth) // block
+    blocks = math.ceil(depth / block)
+    if zero_points is not None and dtype_of(zero_points) == "uint8":
+        raise emit.error(
+            "has groups with packed zero points, which is not supported; leave one out."
+        )
     groups = emit.array(given, "the groups of its rows").reshape(-1)[:depth]
     if len(groups) != depth or (groups < 0).any() or (groups >= blocks).any():
         raise emit.error(f"has groups of {depth} rows that are not among its {blocks} blocks.")

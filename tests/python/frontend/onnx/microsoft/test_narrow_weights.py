@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -90,6 +91,31 @@ def test_parts_of_a_table(bits: int, zeros: bool, tmp_path: Path) -> None:
     inputs += [integers(11, math.ceil(3 * bits / 8))] if zeros else []
     node = Node("GatherBlockQuantized", inputs, constants_of(inputs, 1))
     check_near(tmp_path, node, bits=bits, block_size=32)
+
+
+@pytest.mark.parametrize("zeros", [True, False])
+@pytest.mark.parametrize(("taken", "along"), [(0, 1), (1, 0), (2, 1), (1, 1), (-1, -1)])
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_parts_of_a_table_of_four_bits(
+    dtype: str, taken: int, along: int, zeros: bool, tmp_path: Path
+) -> None:
+    """Compared with the definition in NumPy."""
+    shape = (33, 20, 17)
+    low = -8 if dtype == "int4" else 0
+    held = integers(*shape).astype("int64") % 16 + low
+    blocks = [math.ceil(n / 16) if i == along % 3 else n for i, n in enumerate(shape)]
+    factors, shifts = scales(*blocks), integers(*blocks).astype("int64") % 16 + low
+    narrow = getattr(ml_dtypes, dtype)
+    indices = np.array([[0, -3, 5], [1, 2, 16]])
+    inputs: list[Any] = [held.astype(narrow), indices, factors]
+    inputs += [shifts.astype(narrow)] if zeros else []
+    node = Node("GatherBlockQuantized", inputs, constants_of(inputs, 1), opset=21)
+    about = {"gather_axis": taken, "quantize_axis": along, "block_size": 16}
+    (found,) = compiled(tmp_path, node, **about)
+    place = np.arange(shape[along]) // 16
+    spread = np.take(factors, place, along), np.take(shifts if zeros else 0 * shifts, place, along)
+    wanted = np.take((held - spread[1]) * spread[0], indices, taken)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 REFUSED: dict[str, dict[str, Any]] = {

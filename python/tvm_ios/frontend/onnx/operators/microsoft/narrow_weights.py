@@ -9,10 +9,12 @@ import numpy as np
 from tvm import relax
 
 from ....emitter import constant, dtype_of, shape_of
+from ...narrow import Narrow
 from ...node_emitter import NodeEmitter
 from ..index import gather
 from ..quantization import check_scale, dequantize_linear
-from .domain import check_shape, contributed, with_bias
+from ..table import TAKES, operator
+from .domain import MICROSOFT, check_shape, contributed, with_bias
 
 _WIDTHS = (2, 4, 8)
 _LEAST_BLOCK = 16
@@ -111,13 +113,13 @@ def _groups(
     return groups
 
 
-@contributed("GatherBlockQuantized")
+@operator("GatherBlockQuantized", domain=MICROSOFT, narrow=TAKES)
 def gather_block_quantized(
     emit: NodeEmitter,
-    data: relax.Expr,
+    data: relax.Expr | Narrow,
     indices: relax.Expr,
     scales: relax.Expr,
-    zero_points: relax.Expr | None = None,
+    zero_points: relax.Expr | Narrow | None = None,
     *,
     bits: int = 4,
     block_size: int = 128,
@@ -126,9 +128,12 @@ def gather_block_quantized(
 ) -> relax.Expr:
     """Take parts of a table, and dequantise them."""
     _check_blocks(emit, bits, block_size)
+    packed = not isinstance(data, Narrow)
+    if not packed:
+        data, zero_points = _held(emit, data, zero_points)
     shape, ndim = shape_of(data), len(shape_of(data))
     taken, along = emit.axis(gather_axis, ndim), emit.axis(quantize_axis, ndim)
-    if dtype_of(data) == "uint8":
+    if packed:
         if taken != 0 or along != ndim - 1 or not along:
             raise emit.error("takes bytes along other axes than the first, in blocks of the last.")
         data, zero_points = _bytes(emit, data, zero_points, shape_of(scales), bits)
@@ -144,6 +149,19 @@ def gather_block_quantized(
     found = [None if x is None else gather(emit, x, indices, axis=taken) for x in parts]
     place = along + (len(shape_of(indices)) - 1 if along > taken else 0)
     return dequantize_linear(emit, *found, axis=place, block_size=block_size)
+
+
+def _held(
+    emit: NodeEmitter, data: Narrow, zero_points: relax.Expr | Narrow | None
+) -> tuple[relax.Expr, relax.Expr | None]:
+    """Return numbers of 4 bits and their zero points as bytes."""
+    if data.dtype not in ("int4", "uint4"):
+        raise emit.error(f"takes numbers of {data.dtype}; int4, uint4 and uint8 are supported.")
+    if zero_points is None:
+        return data.stored, None
+    if not isinstance(zero_points, Narrow) or zero_points.dtype != data.dtype:
+        raise emit.error(f"has zero points of another type than {data.dtype}.")
+    return data.stored, zero_points.stored
 
 
 def _bytes(

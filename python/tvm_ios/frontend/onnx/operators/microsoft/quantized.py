@@ -13,12 +13,15 @@ from typing import Any
 from tvm import relax
 
 from ....emitter import dtype_of, shape_of
+from ...narrow import Narrow
 from ...node_emitter import NodeEmitter
+from .. import linear
 from ..activation import leaky_relu, sigmoid, softmax, softmax_of_rows
 from ..pooling import average_pool
 from ..quantization import check_scale, dequantize_linear, one_grid, quantize_linear
+from ..table import TAKES, Value, operator
 from ..window import WINDOW
-from .domain import contributed
+from .domain import MICROSOFT, contributed
 
 _OPSET_OF_AXES = 13  # from which on Softmax is along one axis
 
@@ -242,27 +245,27 @@ def qlinear_where(
     return quantized(emit, chosen, dtype_of(x), z_scale, z_zero_point)
 
 
-@contributed("DequantizeLinear")
+@operator("DequantizeLinear", domain=MICROSOFT, narrow=TAKES)
 def dequantize(
     emit: NodeEmitter,
-    data: relax.Expr,
+    data: relax.Expr | Narrow,
     scale: relax.Expr,
-    zero_point: relax.Expr | None = None,
+    zero_point: relax.Expr | Narrow | None = None,
     *,
     axis: int = 1,
-) -> relax.Expr:
+) -> Value:
     check_scale(emit, scale)
-    return dequantize_linear(emit, data, scale, zero_point, axis=axis)
+    return linear.dequantize(emit, data, scale, zero_point, axis=axis)
 
 
-@contributed("QuantizeLinear")
+@operator("QuantizeLinear", domain=MICROSOFT, narrow=TAKES)
 def quantize(
     emit: NodeEmitter,
     data: relax.Expr,
     scale: relax.Expr,
-    zero_point: relax.Expr | None = None,
+    zero_point: relax.Expr | Narrow | None = None,
     *,
     axis: int = 1,
-) -> relax.Expr:
+) -> Value:
     check_scale(emit, scale, divides=True)
-    return quantize_linear(emit, data, scale, zero_point, axis=axis)
+    return linear.quantize(emit, data, scale, zero_point, axis=axis)

@@ -6,10 +6,12 @@ from . import (  # noqa: F401 - each registers its operators
     attention,
     convolution,
     embedding,
+    grouped_attention,
     narrow_weights,
     normalization,
     product,
     quantized,
     quantized_layers,
     quantized_products,
+    rotary,
 )

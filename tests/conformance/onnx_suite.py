@@ -18,13 +18,22 @@ from onnx.backend.test.loader import load_model_tests
 import tvm_ios
 from tvm_ios_runtime.bits import NARROW
 
+from .nested import is_nested, opened
 from .outcome import SAME, Outcome
 from .suites import FORMS, ONNX
 from .trial import tried
 
 AS_IS, DECIDING, WEIGHTS, CONSTANTS = FORMS[ONNX]
 """All inputs are inputs; lists and numbers, which decide shapes, axes and quantisation, are
-initialisers; all inputs but the first are initialisers; these are Constant nodes."""
+initialisers; all inputs but the first, of :data:`DECIDED` all inputs, are initialisers; these are
+Constant nodes. In all but the first form, the tensors in sequences and optionals are inputs and
+outputs, too."""
+
+DECIDED = {
+    "BlackmanWindow", "ConstantOfShape", "HammingWindow", "HannWindow", "If", "Loop",
+    "MelWeightMatrix", "Range",
+}  # fmt: skip
+"""Operators whose first input decides, too: on the shape of the result, or on what is computed."""
 
 _FOREIGN_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 _RANDOM = ("bernoulli", "training_dropout")
@@ -32,7 +41,7 @@ _RANDOM = ("bernoulli", "training_dropout")
 
 @cache
 def cases() -> dict[str, Any]:
-    """Return ONNX's tests on tensors by name: without text, sequences, training and randomness."""
+    """Return ONNX's tests by name: without text, training and randomness."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the overflows that some are about
         found = load_model_tests(kind="node")
@@ -50,16 +59,20 @@ def outcome_of(name: str, form: str) -> Outcome:
     made = in_form(case, form)
     if made is None:
         return Outcome(SAME)
-    model, inputs = made
+    model, inputs, right = made
     return tried(
         lambda: run(model, inputs),
-        lambda results: difference(results, expected(case), case.rtol),
+        lambda results: difference(results, right, case.rtol),
     )
 
 
 def run(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> Any:
     """Compile a model and call it."""
-    shapes = {v.name: np.shape(a) for v, a in zip(model.graph.input, inputs, strict=True)}
+    shapes = {
+        value.name: np.shape(array)
+        for value, array in zip(model.graph.input, inputs, strict=True)
+        if value.type.HasField("tensor_type")
+    }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
         onnx.save(model, path)
@@ -73,18 +86,28 @@ def _is_ours(case: Any) -> bool:
     if any(word in case.name for word in _RANDOM):
         return False
     values = (*case.model.graph.input, *case.model.graph.output)
-    return all(
-        value.type.HasField("tensor_type")
-        and value.type.tensor_type.elem_type != onnx.TensorProto.STRING
-        for value in values
-    )
+    return all(_code_of(value.type) != onnx.TensorProto.STRING for value in values)
 
 
-def is_narrow(name: str) -> bool:
-    """Return whether tensors of a test hold 8-bit floats, or numbers of 4 or 2 bits."""
-    graph = cases()[name].model.graph
-    codes = (value.type.tensor_type.elem_type for value in (*graph.input, *graph.output))
-    return any(str(onnx.helper.tensor_dtype_to_np_dtype(code)) in NARROW for code in codes)
+def _code_of(type_: onnx.TypeProto) -> int:
+    """Return the type of the elements of a tensor, or of the tensors in a sequence or optional."""
+    kind = type_.WhichOneof("value")
+    if kind == "tensor_type":
+        return int(type_.tensor_type.elem_type)
+    return _code_of(getattr(type_, kind).elem_type)
+
+
+PLAIN, NARROW_TYPES, NESTED = "plain", "narrow", "nested"
+
+
+def kind_of(name: str) -> str:
+    """Return which of the tests one is: of sequences and optionals, of narrow types, or plain."""
+    model = cases()[name].model
+    if is_nested(model):
+        return NESTED
+    codes = {_code_of(value.type) for value in (*model.graph.input, *model.graph.output)}
+    is_narrow = any(str(onnx.helper.tensor_dtype_to_np_dtype(code)) in NARROW for code in codes)
+    return NARROW_TYPES if is_narrow else PLAIN
 
 
 def operator_of(name: str) -> str:
@@ -93,19 +116,25 @@ def operator_of(name: str) -> str:
     return str(cases().get(whole, cases()[name]).model.graph.node[0].op_type)
 
 
-def in_form(case: Any, form: str) -> tuple[onnx.ModelProto, list[np.ndarray]] | None:
-    """Return a test's model and inputs; None where the form is that of the test itself."""
+def in_form(
+    case: Any, form: str
+) -> tuple[onnx.ModelProto, list[np.ndarray], list[np.ndarray]] | None:
+    """Return a test's model, inputs and right outputs; None where a form is the test itself."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
-    arrays = inputs_of(case)
+    arrays, right = inputs_of(case), expected(case)
+    decided = operator_of(case.name) in DECIDED
+    nested = form != AS_IS and is_nested(model)
+    if nested:
+        arrays, right = opened(model, arrays, right)
     fixed = [
         i
         for i, array in enumerate(arrays)
-        if i and array is not None and form != AS_IS and (form != DECIDING or array.ndim <= 1)
+        if (i or decided) and form != AS_IS and (form != DECIDING or array.ndim <= 1)
     ]
-    if form != AS_IS and not fixed:
+    if form != AS_IS and not fixed and not nested:
         return None
-    return model, fix(model, arrays, fixed, form == CONSTANTS)
+    return model, fix(model, arrays, fixed, form == CONSTANTS), right
 
 
 def inputs_of(case: Any) -> list[np.ndarray]:

@@ -13,6 +13,7 @@ import openvino
 
 from . import onnx_suite
 from .outcome import REFUSED, RIGHT, Outcome
+from .widening import narrowed, widened
 
 
 def names(_form: str) -> Collection[str]:
@@ -27,9 +28,10 @@ def outcome_of(name: str, form: str) -> Outcome:
         made = onnx_suite.in_form(case, written)
         if made is None:
             continue
+        model, inputs, right = made
         try:
-            results = _PEERS[form](*made)
-            said = onnx_suite.difference(results, onnx_suite.expected(case), case.rtol)
+            results = narrowed(_PEERS[form](*widened(model, inputs)), right)
+            said = onnx_suite.difference(results, right, case.rtol)
         except Exception as error:  # each has types of its own
             said = str(error)
         if not said:

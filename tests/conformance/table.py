@@ -98,21 +98,32 @@ def _versions(name: str, row: _Row) -> str:
 
 
 def _totals(outcomes: Mapping[Test, Outcome]) -> Iterable[str]:
-    """Yield the sentences that compare the tests that are right."""
-    ours = [test for test, outcome in outcomes.items() if _is_right(test, outcome, ONNX)]
+    """Yield the sentences that compare the tests that are right, a sentence for each kind."""
+    names = {test.name for test in outcomes if test.suite == ONNX}
+    for kind, what in _KINDS.items():
+        of_kind = {name for name in names if onnx_suite.kind_of(name) == kind}
+        if of_kind:
+            right = {t for t, o in outcomes.items() if t.name in of_kind and o.status == RIGHT}
+            yield from _total(len(of_kind), what, right)
+
+
+_KINDS = {
+    onnx_suite.PLAIN: "tests",
+    onnx_suite.NARROW_TYPES: "tests of 8-bit floats and of 4 and 2 bits",
+    onnx_suite.NESTED: "tests on sequences and optionals",
+}
+
+
+def _total(count: int, what: str, right: set[Test]) -> Iterable[str]:
+    ours = [test for test in right if test.suite == ONNX]
     as_is = {test.name for test in ours if test.form == onnx_suite.AS_IS}
     fixed = {test.name for test in ours if test.form in (onnx_suite.AS_IS, onnx_suite.DECIDING)}
-    count = len({test.name for test in outcomes if test.suite == ONNX})
-    yield f"Of {count} tests {len(as_is)} are right as they are, {len(fixed)} with constant lists"
+    yield f"Of {count} {what} {len(as_is)} are right as they are, {len(fixed)} with constant lists"
     peers = [
-        f"{sum(_is_right(t, o, PEERS) and t.form == peer for t, o in outcomes.items())} on {peer}"
+        f"{sum(test.suite == PEERS and test.form == peer for test in right)} on {peer}"
         for peer in FORMS[PEERS]
     ]
     yield f"and numbers; {' and '.join(peers)}."
-
-
-def _is_right(test: Test, outcome: Outcome, suite: str) -> bool:
-    return test.suite == suite and outcome.status == RIGHT
 
 
 def torch_table(outcomes: Mapping[Test, Outcome]) -> str:

@@ -28,7 +28,7 @@ def size(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
 
 @operator("Identity", narrow=TAKES)
 def identity(emit: NodeEmitter, data: Value) -> Value:
-    return data
+    return (data,)  # a sequence is one result
 
 
 @operator("Reshape", narrow=MOVES)

@@ -24,7 +24,7 @@ def draw_inputs(model: RealModel, file: onnx.ModelProto) -> dict[str, np.ndarray
         When the catalogue does not say a shape, or speaks of an input that there is not.
     """
     values = {value.name: value.type.tensor_type for value in inputs_of(file)}
-    if unknown := {*model.shapes, *model.limits} - values.keys():
+    if unknown := {*model.shapes, *model.limits, *model.spread} - values.keys():
         raise ContenderError(f"the catalogue names inputs that it lacks: {sorted(unknown)}")
     random = np.random.default_rng(_SEED)
     arrays = {}
@@ -37,7 +37,7 @@ def draw_inputs(model: RealModel, file: onnx.ModelProto) -> dict[str, np.ndarray
         drawn = (
             random.integers(*model.limits.get(name, _BITS), shape)
             if whole
-            else random.standard_normal(shape)
+            else random.normal(scale=model.spread.get(name, 1.0), size=shape)
         )
         arrays[name] = np.asarray(drawn, dtype)
     return arrays

@@ -62,7 +62,7 @@ class Task:
         try:
             printed, _ = process.communicate(timeout=self.limit)
         except subprocess.TimeoutExpired:
-            outcome.failure = f"it took more than {self.limit:.0f} s"
+            outcome.failure = f"it took more than {self.limit:g} s"
             return outcome
         finally:
             _end(process)

@@ -180,8 +180,7 @@ def test_constants_are_cast_as_when_a_network_runs(tmp_path: Path, kind: str, gi
     assert folded.tolist()[-3:] == [0, 0, 0]
 
 
-@pytest.mark.filterwarnings("error:divide by zero", "error:invalid value")
-def test_numbers_that_no_one_reads_are_folded_without_a_word(tmp_path: Path) -> None:
+def test_numbers_that_no_one_reads_are_folded_without_a_word(tmp_path: Path, recwarn) -> None:
     """The place of a token in T5 is the logarithm of its distance, also where that is 0."""
     nodes = [
         NODE("Log", ["distance"], ["log"]),
@@ -197,3 +196,4 @@ def test_numbers_that_no_one_reads_are_folded_without_a_word(tmp_path: Path) -> 
     _save(tmp_path / "m.onnx", nodes, constants, [3])
     result = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)(np.zeros(3, "float32"))
     np.testing.assert_array_equal(result, [0, 1, 3])
+    assert not [warning for warning in recwarn if warning.category is RuntimeWarning]

@@ -38,21 +38,42 @@ def grid_sample(
     if dtype_of(grid) == "bfloat16":  # of which TVM cannot tell whether it is finite
         grid = emit.cast(grid, "float32")
     sizes = shape_of(data)[2:]
-    rank, places = len(sizes), shape_of(grid)[1:-1]
-    axes = []
+    rank, axes = len(sizes), []
     for axis, size in enumerate(sizes):  # the grid's coordinates begin with the last axis
         last = rank - 1 - axis
         at = emit.reshape(emit.slice(grid, rank + 1, last, last + 1), shape_of(grid)[:-1])
         origin = _origin(emit, at, size, bool(align_corners))
-        border = _Border(padding_mode, size, bool(align_corners))
+        border = Border(padding_mode, size, bool(align_corners))
         axes.append(border.neighbours(emit, origin, _MODES[mode]))
-    rows, count = _rows(emit, data), shape_of(data)[0]
+    total = weighted(emit, data, axes)
+    return emit.transpose(total, [0, rank + 1, *range(1, rank + 1)])
+
+
+def weighted(
+    emit: NodeEmitter, data: relax.Expr, axes: Sequence[Sequence[Neighbour]]
+) -> relax.Expr:
+    """Add up pixels times their weights.
+
+    Parameters
+    ----------
+    emit : NodeEmitter
+    data : relax.Expr
+        Images ``[batch, channels, ...]``.
+    axes : sequence of sequence of Neighbour
+        The neighbours along each axis of the images, of places ``[batch, ...]``.
+
+    Returns
+    -------
+    relax.Expr
+        The channels of each place, as the last axis.
+    """
+    rows, count, sizes = _rows(emit, data), shape_of(data)[0], shape_of(data)[2:]
     emit.expect(math.prod(map(len, axes)))
     terms = [_term(emit, rows, count, sizes, corner) for corner in product(*axes)]
     total = terms[0]
     for term in terms[1:]:
         total = emit(relax.op.add(total, term))
-    return emit.transpose(total, [0, rank + 1, *range(1, len(places) + 1)])
+    return total
 
 
 Neighbour = tuple[relax.Expr, relax.Expr | None]
@@ -68,7 +89,7 @@ def _origin(emit: NodeEmitter, at: relax.Expr, size: int, aligned: bool) -> rela
     return emit(relax.op.add(moved, emit.scalar((size - 1) / 2, at)))
 
 
-class _Border:
+class Border:
     """What lies beyond the ends of an axis."""
 
     def __init__(self, mode: str, size: int, aligned: bool) -> None:
@@ -199,60 +220,3 @@ def affine_grid(
     base = np.stack(grids, -1).reshape(-1, len(sizes) + 1).astype(dtype_of(theta))
     places = emit(relax.op.matmul(constant(base), emit.transpose(theta, [0, 2, 1])))
     return emit.reshape(places, [batch, *sizes, len(sizes)])
-
-
-@operator("RoiAlign", since=16)
-def roi_align(
-    emit: NodeEmitter,
-    data: relax.Expr,
-    rois: relax.Expr,
-    batch_indices: relax.Expr,
-    *,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
-) -> relax.Expr:
-    if mode != "avg":
-        raise emit.error(f"has the mode {mode!r}; only avg is supported.")
-    half = coordinate_transformation_mode == "half_pixel"
-    if not half and coordinate_transformation_mode != "output_half_pixel":
-        raise emit.error(f"has coordinates {coordinate_transformation_mode!r}, which are unknown.")
-    if half:
-        rois = emit(relax.op.subtract(rois, emit.scalar(0.5 / spatial_scale, rois)))
-    # What is taken is the index itself, which is checked by it.
-    images = emit.positions(shape_of(data)[0], "int64")
-    images = emit(relax.op.take(images, batch_indices, 0))
-    column = emit.reshape(emit.cast(images, dtype_of(rois)), [shape_of(rois)[0], 1])
-    rows = emit(relax.op.concat([column, rois], 1))
-    size, align = (output_height, output_width), relax.op.vision.roi_align
-    return emit(align(data, rows, size, spatial_scale, sampling_ratio, half, mode="avg"))
-
-
-@operator("RoiAlign")
-def roi_align_from_corners(
-    emit: NodeEmitter,
-    data: relax.Expr,
-    rois: relax.Expr,
-    batch_indices: relax.Expr,
-    *,
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
-) -> relax.Expr:
-    return roi_align(
-        emit,
-        data,
-        rois,
-        batch_indices,
-        coordinate_transformation_mode="output_half_pixel",
-        mode=mode,
-        output_height=output_height,
-        output_width=output_width,
-        sampling_ratio=sampling_ratio,
-        spatial_scale=spatial_scale,
-    )

@@ -12,7 +12,9 @@ from tvm import relax
 from ...emitter import constant, shape_of
 from ...onnx.interpolation import Interpolation
 from ...onnx.operators.image import interpolated
-from ...onnx.operators.sampling import grid_sample, roi_align
+from ...onnx.operators.regions import aligned, max_roi_pool, parted
+from ...onnx.operators.sampling import grid_sample
+from ...onnx.operators.table import Value
 from ..node_emitter import AtenEmitter
 from .table import Converter, operator
 
@@ -125,18 +127,28 @@ def regions(
     height: int,
     width: int,
     ratio: int,
-    aligned: bool,
+    half_pixel: bool,
 ) -> relax.Expr:
-    """Pool regions, whose boxes begin with the number of the image."""
-    images = emit.reshape(emit.slice(boxes, 1, 0, 1), [shape_of(boxes)[0]])
-    return roi_align(
+    """Pool samples of regions, whose boxes begin with the number of the image."""
+    images, corners = parted(emit, boxes)
+    return aligned(
         emit,
         data,
-        emit.slice(boxes, 1, 1, 5),
-        emit.cast(images, "int64"),
-        coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
+        corners,
+        images,
+        half_pixel=half_pixel,
         output_height=height,
         output_width=width,
         sampling_ratio=max(ratio, 0),
         spatial_scale=scale,
     )
+
+
+@operator("torchvision.roi_pool.default")
+def largest_of_regions(
+    emit: AtenEmitter, data: relax.Expr, boxes: relax.Expr, scale: float, height: int, width: int
+) -> Value:
+    if emit.wants(1):
+        raise emit.error("returns places of the largest elements, which is not supported.")
+    found = max_roi_pool(emit, data, boxes, pooled_shape=[height, width], spatial_scale=scale)
+    return (found, None)

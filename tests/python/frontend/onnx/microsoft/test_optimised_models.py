@@ -35,6 +35,7 @@ def by_transformer_optimiser(
 ) -> None:
     options = FusionOptions(kind)
     options.use_multi_head_attention = separate
+    options.enable_shape_inference = False  # which needs SymPy
     onnx.save(model, path)
     found = optimizer.optimize_model(
         str(path),
@@ -45,7 +46,7 @@ def by_transformer_optimiser(
         opt_level=0,
     )
     if half:
-        found.convert_float_to_float16(keep_io_types=True)
+        found.convert_float_to_float16(use_symbolic_shape_infer=False, keep_io_types=True)
     found.save_model_to_file(str(path))
 
 

@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnxruntime.transformers import optimizer
+from onnxruntime.transformers.float16 import convert_float_to_float16
 from onnxruntime.transformers.fusion_options import FusionOptions
 
 import tvm_ios
@@ -46,7 +47,9 @@ def by_transformer_optimiser(
         opt_level=0,
     )
     if half:
-        found.convert_float_to_float16(use_symbolic_shape_infer=False, keep_io_types=True)
+        found.model = convert_float_to_float16(
+            found.model, keep_io_types=True, disable_shape_infer=True
+        )
     found.save_model_to_file(str(path))
 
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tvm import tirx
+from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
@@ -45,8 +46,36 @@ class RegionPool:
     half_pixel: bool = False
 
 
+def pool_regions(
+    builder: relax.BlockBuilder,
+    pool: RegionPool,
+    data: relax.Expr,
+    regions: relax.Expr,
+    images: relax.Expr,
+) -> relax.Var:
+    """Emit a pooling, and return its result.
+
+    Parameters
+    ----------
+    builder : relax.BlockBuilder
+    pool : RegionPool
+    data : relax.Expr
+        Images ``[batch, channels, height, width]`` of float32 or float64.
+    regions : relax.Expr
+        Rows ``[x1, y1, x2, y2]`` of the same type.
+    images : relax.Expr
+        The number of each region's image, int64, none of which is out of range.
+    """
+    shape, count = (tuple(map(int, x.ty.shape.values)) for x in (data, regions))
+    dtype = str(data.ty.dtype)
+    name = f"pool_regions_{zlib.crc32(repr((pool, shape, count, dtype)).encode()):08x}"
+    function = builder.add_func(region_function(pool, shape, count[0], dtype, name), name)
+    result = relax.TensorType((count[0], shape[1], *pool.parts), dtype)
+    return builder.emit(relax.call_tir(function, [data, regions, images], result))
+
+
 def region_function(
-    pool: RegionPool, shape: Sequence[int], count: int, dtype: str
+    pool: RegionPool, shape: Sequence[int], count: int, dtype: str, name: str
 ) -> tirx.PrimFunc:
     """Build a function of images, regions, the number of each region's image, and results.
 
@@ -54,11 +83,12 @@ def region_function(
     ----------
     pool : RegionPool
     shape : sequence of int
-        ``[batch, channels, height, width]`` of the images.
+        Of the images.
     count : int
-        The number of regions ``[x1, y1, x2, y2]``.
+        The number of regions.
     dtype : str
-        "float32" or "float64", of all tensors but the numbers, which are int64.
+        "float32" or "float64".
+    name : str
 
     Returns
     -------
@@ -67,7 +97,7 @@ def region_function(
     """
     result = (count, shape[1], *pool.parts)
     with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name("pool_regions")
+        T.func_name(name)
         T.func_attr({"tirx.noalias": True})
         data = T.arg("data", T.buffer(tuple(shape), dtype))
         regions = T.arg("regions", T.buffer((count, 4), dtype))

@@ -25,6 +25,7 @@ from support.networks import (
 )
 from support.recurrent import recurrent_network
 from tvm_ios.ops.recurrence import Recurrence
+from tvm_ios.ops.regions import RegionPool, pool_regions
 
 op = relax.op
 DIVISIONS = ["streams", "streams-2", "streams-widest", "fused"]
@@ -107,6 +108,25 @@ def test_recurrent_layers_are_unrolled(emulated: Emulated) -> None:
     emulated.call(compile_whole, "recurrent", mod, ["streams"])
     given = random_arguments(mod)
     made = emulated.call(run_whole, "recurrent", "streams", given)
+    (expected,) = on_the_cpu(mod, [given])
+    for actual, wanted in zip(made, expected, strict=True):
+        assert_close(actual, wanted, 1e-5)
+
+
+def test_regions_are_pooled(emulated: Emulated) -> None:
+    """By loops whose lengths are known when they run."""
+
+    def body(emit, data, regions):
+        pool = RegionPool("average", (2, 3), samples=0, half_pixel=True)
+        images = relax.const([1, 0, 1], "int64")
+        found = pool_regions(relax.BlockBuilder.current(), pool, data, regions, images)
+        return emit(op.negative(found))
+
+    mod = relax_module(body, (2, 3, 8, 9), (3, 4))
+    emulated.call(compile_whole, "regions", mod, ["streams"])
+    given = random_arguments(mod)
+    given[1] = 9 * abs(given[1]).cumsum(1)
+    made = emulated.call(run_whole, "regions", "streams", given)
     (expected,) = on_the_cpu(mod, [given])
     for actual, wanted in zip(made, expected, strict=True):
         assert_close(actual, wanted, 1e-5)

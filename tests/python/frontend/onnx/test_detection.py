@@ -126,7 +126,7 @@ DEFORMED = {
 }
 
 
-@pytest.mark.parametrize(("case", "opset"), zip(DEFORMED, [19, 22, 19, 22], strict=True))
+@pytest.mark.parametrize(("case", "opset"), [*zip(DEFORMED, [19, 22, 19, 22], strict=True)])
 def test_deformed_convolutions(case: str, opset: int, tmp_path: Path) -> None:
     shapes, attributes = DEFORMED[case]
     inputs = [None if shape is None else _random(*shape) for shape in shapes]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from ....ops.regions import RegionPool, region_function
+from ....ops.regions import RegionPool, pool_regions
 from ...emitter import dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from .table import operator
@@ -114,7 +114,5 @@ def _pooled(
     computed = "float64" if dtype == "float64" else "float32"
     # What is taken is the number itself, which is checked by it.
     checked = emit(relax.op.take(emit.positions(shape[0], "int64"), images, 0))
-    inputs = [emit.cast(data, computed), emit.cast(rois, computed), checked]
-    function = emit.builder.add_func(region_function(pool, shape, count, computed), "pool_regions")
-    found = emit(relax.call_tir(function, inputs, relax.TensorType(result, computed)))
-    return emit.cast(found, dtype)
+    images, corners = emit.cast(data, computed), emit.cast(rois, computed)
+    return emit.cast(pool_regions(emit.builder, pool, images, corners, checked), dtype)

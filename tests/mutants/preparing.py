@@ -23,6 +23,20 @@ MUTANTS = (
         ("rewrite/test_definite.py::test_what_is_no_number_differs_from_itself",),
     ),
     Mutant(
+        "a loop takes a half of its steps twice",
+        "python/tvm_ios/frontend/parts.py",
+        "rest = relax.op.subtract(self.count, half)",
+        "rest = half",
+        ("frontend/onnx/test_running.py::test_a_loop_ends_by_its_count_or_its_condition",),
+    ),
+    Mutant(
+        "a library lacks the constants of branches",
+        "python/tvm_ios/backend/cpu/backend.py",
+        "for n in (network, *network.parts)]",
+        "for n in (network,)]",
+        ("frontend/onnx/test_running.py::test_branches_and_loops_inside_of_each_other",),
+    ),
+    Mutant(
         "the keys of negative numbers fall",
         "python/tvm_ios/ops/order_key.py",
         "tirx.Select(bits < zero, bits ^ greatest, bits)",

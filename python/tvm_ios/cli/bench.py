@@ -33,6 +33,7 @@ from ..compiler.scheduler import Scheduler
 from ..draw import words
 from ..measure.timing.models import Timing
 from ..schedule.schedule import Schedule
+from ..support.errors import ModelError
 from ..support.files import replacing
 from ..support.progress import working
 from ..target import resolve
@@ -105,6 +106,11 @@ def run(args: argparse.Namespace) -> None:
         request.kind.check(request.target, request.runner.device_id)
     with replacing(*filter(None, [args.schedule_out])) as drafts:
         mod, scheduler = request.load()
+        if scheduler.decides:
+            raise ModelError(
+                "The network decides on branches or loops while it runs, so that random numbers "
+                "say little of its speed; compile it, and time it by 'run --print-time -i FILE'."
+            )
         contest = _contest(args, scheduler, _timed(scheduler, request.given))
         schedule, errors = contest.ours.schedule, _errors(mod, scheduler, contest)
         for draft in drafts:

@@ -199,7 +199,7 @@ def _scheduled(
 ) -> list[tuple[Scheduler, Schedule]]:
     """Return the network in each size, with its schedule."""
     schedulers = [request.load(size.batch, size.shapes)[1] for size in sizes]
-    if args.batch_sizes and not args.no_search:
+    if args.batch_sizes and not args.no_search and not any(s.decides for s in schedulers):
         schedules = [*specialise(dict(zip(args.batch_sizes, schedulers, strict=True))).values()]
     else:
         schedules = [

@@ -152,6 +152,9 @@ def _write_text(
     if ran is not None:
         console.print(profiles.summary(ran), soft_wrap=True)
     console.print(_table(schedules[0], ran))
+    for name, part in schedules[0].parts.items():
+        console.print(f"{name}, which is decided on while the network runs:")
+        console.print(_table(part, None))
 
 
 def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator[str | Table]:

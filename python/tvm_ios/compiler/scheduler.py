@@ -30,6 +30,7 @@ from ..measure.transport.locations import LocalRunner, Runner
 from ..measure.transport.pool import AnyRunnerPool
 from ..ops.index_check import smallest_extent
 from ..relax_ir.functions import relax_function
+from ..relax_ir.parts import is_part, module_of, part_names
 from ..rewrite.prepare import prepare
 from ..schedule.options import MODEL, Options
 from ..schedule.rounding import Rounding
@@ -38,7 +39,7 @@ from ..schedule.timeline import Timeline
 from ..search.core import greedy, sequential
 from ..search.cost_model import CostModel
 from ..search.network import NetworkSearch
-from ..support.errors import ScheduleError
+from ..support.errors import ModelError, ScheduleError
 from ..support.progress import progress
 from .check import check_kernels, check_schedule
 from .compiled import CompiledSchedules
@@ -71,6 +72,11 @@ class Scheduler:
     database : MeasurementDatabase or None
     rounding : Rounding or None
         How far the answers in half precision are off; None if that was not measured.
+    parts : dict of str to Scheduler
+        The branches and the bodies of loops that are decided while the function runs, by the names
+        of their functions.
+    part_schedules : dict of str to Schedule
+        Those by which the parts are lowered; one operator a stage where it has none.
     """
 
     kind: AnyKind
@@ -84,6 +90,8 @@ class Scheduler:
     given_cost: StageCost | None = None
     database: MeasurementDatabase | None = None
     rounding: Rounding | None = None
+    parts: dict[str, Scheduler] = field(default_factory=dict)
+    part_schedules: dict[str, Schedule] = field(default_factory=dict)
     _compiled: CompiledSchedules = field(default_factory=CompiledSchedules)
 
     @classmethod
@@ -147,9 +155,30 @@ class Scheduler:
         graph = extract(prepared, function)
         results = relax.analysis.free_vars(prepared[function].body.body)
         builder = backend.stage_builder(graph, results)
-        return cls(
+        made = cls(
             kind, resolved, options, prepared, graph, results, backend, builder, given, database
         )
+        if made.decides and kind.device != "cpu":
+            raise ModelError(
+                "The network decides on branches or loops while it runs, which a GPU does not "
+                "support; compile it for a CPU, or make what decides constant."
+            )
+        if not is_part(mod[function]):
+            made.parts = {
+                name: cls.prepare(
+                    module_of(mod, name), resolved, name, cost_model, options, runner, kind
+                )
+                for name in part_names(prepared)
+            }
+        return made
+
+    @property
+    def decides(self) -> bool:
+        """Whether the function has branches, or loops, that are decided while it runs.
+
+        It is not run on random numbers to be timed, as a loop might never end.
+        """
+        return not set(part_names(self.prepared)) <= {self.graph.function}
 
     @property
     def workers(self) -> int:
@@ -323,7 +352,8 @@ class Scheduler:
                 op.name: self.stage_builder.variant(op.index) for op in self.graph.operators
             }
             operators = tuple(replace(op, kernel=variants.get(op.name)) for op in operators)
-        return replace(schedule, winograd=self.winograd, operators=operators)
+        parts = {name: self.parts[name].applied(part) for name, part in schedule.parts.items()}
+        return replace(schedule, winograd=self.winograd, operators=operators, parts=parts)
 
     @property
     def winograd(self) -> bool:
@@ -333,6 +363,10 @@ class Scheduler:
     def check(self, schedule: Schedule) -> None:
         """Raise ScheduleError unless it is one of this function, and can be applied as it says."""
         check_schedule(schedule, self.graph, str(self.target), self.workers)
+        if schedule.parts.keys() != self.parts.keys():
+            raise ScheduleError("The schedule is of a network with other branches and loops.")
+        for name, part in self.parts.items():
+            part.check(schedule.parts[name])
         if self.options.winograd is None and not schedule.winograd:
             raise ScheduleError(
                 "The schedule was made without Winograd's algorithm; give Options(winograd=False)."
@@ -351,7 +385,9 @@ class Scheduler:
             By the name of the function that each becomes.
         """
         variants = {name: self._lowered(schedule) for name, schedule in schedules.items()}
-        return Network(self.prepared, self.graph.function, variants)
+        chosen = next(iter(schedules.values())).parts
+        parts = [part.network({name: chosen[name]}) for name, part in self.parts.items()]
+        return Network(self.prepared, self.graph.function, variants, parts)
 
     def lower(self, schedule: Schedule) -> Stages[Any]:
         """Return a schedule's stages as the back end runs them."""
@@ -375,6 +411,8 @@ class Scheduler:
 
     def close(self) -> None:
         """Leave the devices to others; nothing is measured any more."""
+        for part in self.parts.values():
+            part.close()
         if "pool" in vars(self):
             self.pool.close()
 
@@ -420,6 +458,10 @@ class Scheduler:
             winograd=self.winograd,
             synchronization=self.stage_builder.synchronization,
             rounding=self.rounding,
+            parts={
+                name: self.part_schedules.get(name) or part.unsearched()
+                for name, part in self.parts.items()
+            },
         )
 
     def _timed(self, op: Operator) -> ScheduledOperator:

@@ -30,7 +30,7 @@ from ..measure.given import StageCost
 from ..measure.transport.locations import Runner
 from ..schedule.options import Options
 from ..schedule.schedule import Schedule
-from ..support.errors import ModelError
+from ..support.errors import ModelError, OptionError
 from ..support.messages import logged
 from ..support.progress import working
 from ..support.text import last_line
@@ -93,6 +93,11 @@ def prepare(
     with working("preparing the network"), lowering():
         scheduler = Scheduler.prepare(mod, target, function, cost_model, options, runner, kind)
     if options.precision == "auto":
+        if scheduler.decides:
+            raise OptionError(
+                "The network decides on branches or loops while it runs, so that the precision "
+                "auto cannot try it; choose another precision."
+            )
         if runner.machine is None:
             kind.check(scheduler.target, runner.device_id)
         round_within(scheduler, options.tolerance, sample)
@@ -117,7 +122,8 @@ def choose(scheduler: Scheduler, given: Schedule | None = None, *, search: bool 
 
     What the search finds is timed as a whole model against the sequential and the greedy schedule.
     The sequential one is returned unless another one is proven to be faster. Where the user gives
-    prices nothing is timed, as that would be another measure.
+    prices nothing is timed, as that would be another measure. A function that decides on branches
+    and loops while it runs is not searched, but its parts are.
 
     Parameters
     ----------
@@ -129,7 +135,9 @@ def choose(scheduler: Scheduler, given: Schedule | None = None, *, search: bool 
     """
     if given is not None:
         return scheduler.applied(given)
-    if not search:
+    for name, part in scheduler.parts.items():
+        scheduler.part_schedules[name] = choose(part, search=search)
+    if not search or scheduler.decides:
         return scheduler.unsearched()
     if scheduler.given_cost is not None:
         return scheduler.search()

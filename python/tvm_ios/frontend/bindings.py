@@ -52,7 +52,7 @@ class Bindings:
         tensors = list(_tensors(var.ty))
         for tensor in tensors:
             self._limits.check_tensor(_sizes(tensor), str(tensor.dtype), where)
-        if self._is_known(expr):
+        if self.is_known(expr):
             self._known.add(var)
             for tensor in tensors:
                 self.allocate(_sizes(tensor), str(tensor.dtype), where)
@@ -110,16 +110,16 @@ class Bindings:
                     waiting.append(value)
         return names
 
-    def _is_known(self, expr: relax.Expr) -> bool:
+    def is_known(self, expr: relax.Expr) -> bool:
         """Return whether ``expr`` is computed from constants alone."""
         if isinstance(expr, relax.Var):
             return expr in self._known
         if isinstance(expr, relax.Tuple):
-            return all(map(self._is_known, expr.fields))
+            return all(map(self.is_known, expr.fields))
         if isinstance(expr, relax.TupleGetItem):
-            return self._is_known(expr.tuple_value)
+            return self.is_known(expr.tuple_value)
         if isinstance(expr, relax.Call):
-            return all(map(self._is_known, expr.args))
+            return all(map(self.is_known, expr.args))
         return True
 
 

@@ -18,6 +18,12 @@ class NamingBuilder(relax.BlockBuilder):  # type: ignore[misc]
     """
 
     module = ""
+    _parts = 0
+
+    def part_name(self, kind: str) -> str:
+        """Return a name for another function of the network."""
+        self._parts += 1
+        return f"{kind}_{self._parts}"
 
     def emit(self, expr: relax.Expr, name_hint: str = "") -> relax.Var:
         return super().emit(expr, name_hint or variable_name(self.module))

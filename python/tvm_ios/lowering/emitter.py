@@ -154,11 +154,15 @@ class Network(Generic[S]):
         The name of the function in the module.
     variants : mapping of str to LoweredSchedule
         By the name of the function that it becomes, which may be ``function``.
+    parts : sequence of Network
+        Other functions of the module, which are called when branches and loops are run. Each has a
+        module and a variant of its own.
     """
 
     module: tvm.IRModule
     function: str
     variants: Mapping[str, LoweredSchedule[S]]
+    parts: Sequence[Network[S]] = ()
 
 
 def emit_networks(networks: Sequence[Network[S]], library: Library[S]) -> tvm.IRModule:
@@ -189,12 +193,34 @@ def _emit_network(
 ) -> dict[tvm.ir.GlobalVar, tvm.ir.BaseFunc]:
     """Return the functions of the network's module, with the variants instead of the network."""
     mod, function = network.module, network.function
-    functions = {v: f for v, f in mod.functions.items() if v.name_hint != function}
+    emitted = {function, *(part.function for part in network.parts)}
+    functions = {v: f for v, f in mod.functions.items() if v.name_hint not in emitted}
     for name, lowered in network.variants.items():
         variable = mod.get_global_var(name) if name == function else tvm.ir.GlobalVar(name)
         emitter = library.emitter(name, mod[function], lowered)
         functions[variable] = _emit_function(emitter, mod[function], lowered.stages, name)
-    return _without_unused(functions)
+    for part in network.parts:
+        inside = _emit_network(part, library).items()
+        own = {v: f if _is_tir(f) else f.without_attr("global_symbol")
+               for v, f in inside if v.name_hint == part.function or _is_tir(f)}  # fmt: skip
+        functions |= _renamed(own, functions)
+    return _without_unused(_called_by_name(functions) if network.parts else functions)
+
+
+def _is_tir(function: tvm.ir.BaseFunc) -> bool:
+    return isinstance(function, tirx.PrimFunc)
+
+
+def _called_by_name(
+    functions: Mapping[tvm.ir.GlobalVar, tvm.ir.BaseFunc],
+) -> dict[tvm.ir.GlobalVar, tvm.ir.BaseFunc]:
+    """Let calls of a function of another module, which has the name of one of these, be of this."""
+    named = {variable.name_hint: variable for variable in functions}
+    lookup = [(tvm.ir.GlobalVar, lambda variable: named.get(variable.name_hint, variable))]
+    return {
+        v: tvm_ffi.structural_map(f, lookup) if isinstance(f, relax.Function) else f
+        for v, f in functions.items()
+    }
 
 
 def _renamed(

@@ -171,6 +171,9 @@ class Schedule:
         :data:`.synchronization.Synchronization`.
     rounding : Rounding or None
         How far the answers are from those in float32; None if that was not measured.
+    parts : dict of str to Schedule
+        Those of the branches and of the bodies of loops that are decided while the network runs, by
+        the names of their functions.
     """
 
     model: str
@@ -192,6 +195,7 @@ class Schedule:
     winograd: bool = True
     synchronization: Synchronization = "barrier"
     rounding: Rounding | None = None
+    parts: dict[str, Schedule] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -213,7 +217,10 @@ class Schedule:
             )
             for schedule in (self, other)
         ]
-        return forms[0] == forms[1]
+        alike = self.parts.keys() == other.parts.keys() and all(
+            part.lowers_like(other.parts[name]) for name, part in self.parts.items()
+        )
+        return forms[0] == forms[1] and alike
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schedule as a dictionary of JSON's types."""
@@ -332,6 +339,7 @@ def _parse(data: dict[str, Any]) -> Schedule:
         winograd=winograd,
         synchronization=synchronization,
         rounding=None if data.get("rounding") is None else Rounding.from_dict(data["rounding"]),
+        parts={str(name): _parse(part) for name, part in data.get("parts", {}).items()},
     )
 
 

@@ -145,7 +145,8 @@ class CpuBackend:
         return emit_networks(networks, self._library(networks))
 
     def _library(self, networks: Sequence[Network[CpuStage]], record: bool = False) -> CpuLibrary:
-        variants = [v for network in networks for v in network.variants.values()]
+        emitted = [n for network in networks for n in (network, *network.parts)]
+        variants = [v for network in emitted for v in network.variants.values()]
         stages = [s for v in variants for s in v.stages if not isinstance(s, Operator)]
         return CpuLibrary(self._target, Constants.of(stages), self.workers, record)
 

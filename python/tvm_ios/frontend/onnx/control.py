@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Branches that constants choose, and loops of a known number of steps, which are unrolled.
 
-An operator on each element of a sequence is such a loop.
+An operator on each element of a sequence is such a loop. What is not known before the network runs
+is left to :mod:`.running`.
 """
 
 from __future__ import annotations
@@ -13,57 +14,98 @@ import numpy as np
 from tvm import relax
 
 from ..emitter import constant, constant_array, dtype_of, is_constant, shape_of
+from . import running
 from .node_emitter import NodeEmitter
 from .operators import Value
 from .operators.parts import picked
+from .running import single
 
 if TYPE_CHECKING:
     import onnx
 
-    from .graph import Body
+    from .graph import Graphs
 
 _MOST = 4096
 """Nodes that a loop may be unrolled to."""
 
 
-def branch(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body: Body) -> Value:
-    """Convert the branch of an ``If`` that a constant chooses."""
-    condition = _known(inputs[0])
-    if condition is None:
-        raise emit.error(f"chooses a branch{emit.while_running(inputs[0])}.")
-    if condition.size != 1:
-        raise emit.error(f"chooses a branch by {condition.size} numbers, not by one.")
-    name = "then_branch" if condition.reshape(-1)[0] else "else_branch"
-    return tuple(body(_graph(node, name))([]))
+def branch(
+    emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], graphs: Graphs
+) -> Value:
+    """Convert the branch of an ``If`` that a constant chooses, or both."""
+    condition = single(emit, inputs[0], "bool", "its condition")
+    then, otherwise = (_graph(node, f"{name}_branch") for name in ("then", "else"))
+    known = _known(condition)
+    if known is None:
+        return running.branch(emit, condition, then, otherwise, graphs)
+    return tuple(graphs.inline(then if known else otherwise)([]))
 
 
-def loop(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body: Body) -> Value:
-    """Unroll a ``Loop`` whose number of steps is known, or whose condition is in each step."""
+def loop(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], graphs: Graphs) -> Value:
+    """Unroll a ``Loop`` whose number of steps is known; repeat another one while it runs."""
     graph = _graph(node, "body")
     most, condition, *states = [*inputs, None][: max(len(inputs), 2)]
-    count = None if most is None else _known(most)
-    if most is not None and count is None:
-        raise emit.error(f"computes its number of steps{emit.while_running(most)}.")
-    limit = _MOST if count is None else int(count.reshape(-1)[0])
-    goes_on = True if condition is None else _truth(emit, condition)
-    step, results = body(graph), []
-    for number in range(limit):
-        if not goes_on:
+    count = None if most is None else single(emit, most, "int64", "its number of steps")
+    goes_on = constant(np.array(True))
+    if condition is not None:
+        goes_on = single(emit, condition, "bool", "its condition")
+    unrolled = _MOST // max(len(graph.node), 1)
+    limit = unrolled if count is None else _count(count)
+    if limit is None or _known(goes_on) is None or limit > unrolled:
+        return running.loop(emit, count, goes_on, states, graph, graphs)
+    taken = _unrolled(emit, graph, graphs, limit, goes_on, states)
+    if taken is None or (count is None and len(taken) == limit):
+        return running.loop(emit, count, goes_on, states, graph, graphs)
+    return _results(emit, graph, states, taken)
+
+
+def _unrolled(
+    emit: NodeEmitter,
+    graph: onnx.GraphProto,
+    graphs: Graphs,
+    limit: int,
+    goes_on: relax.Expr,
+    states: Sequence[Value],
+) -> list[list[Value]] | None:
+    """Return the outputs of each step; None if their number is not known before they run."""
+    step, taken = graphs.inline(graph), list[list[Value]]()
+    while len(taken) < limit:
+        known = _known(goes_on)
+        if known is None:
+            return None
+        if not known:
             break
-        _check_size(emit, graph, number + 1)
-        outputs = step([constant(np.array(number)), constant(np.array(goes_on)), *states])
-        goes_on, states = _truth(emit, outputs[0]), list(outputs[1 : len(states) + 1])
-        results.append(outputs[len(states) + 1 :])
-    if count is None and goes_on:
-        raise emit.error(f"does not end within {_MOST} steps.")
-    stacked = [_stacked(emit, parts, 0) for parts in zip(*results, strict=True)]
-    count_of_results = len(graph.output) - 1 - len(states)
-    if count_of_results and not results:
-        raise emit.error("has no steps, so that the shapes of its results are not known.")
-    return (*states, *stacked)
+        outputs = step([constant(np.array(len(taken))), goes_on, *states])
+        goes_on = single(emit, outputs[0], "bool", "its condition")
+        states = outputs[1 : len(states) + 1]
+        taken.append(outputs)
+    return taken
 
 
-def scan(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body: Body) -> Value:
+def _results(
+    emit: NodeEmitter,
+    graph: onnx.GraphProto,
+    states: Sequence[Value],
+    taken: Sequence[Sequence[Value]],
+) -> Value:
+    """Return the last states of a loop, and the results of its steps one behind the other."""
+    if not taken:
+        if len(graph.output) - 1 > len(states):
+            raise emit.error("has no steps, so that the shapes of its results are not known.")
+        return tuple(states)
+    count = len(states) + 1
+    stacked = [
+        _stacked(emit, parts, 0) for parts in zip(*(step[count:] for step in taken), strict=True)
+    ]
+    return (*taken[-1][1:count], *stacked)
+
+
+def _count(number: relax.Expr) -> int | None:
+    known = _known(number)
+    return None if known is None else int(known)
+
+
+def scan(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], graphs: Graphs) -> Value:
     """Unroll a ``Scan`` over an axis of some inputs."""
     if emit.opset < 9:
         raise emit.error("is of opset 8, which is not supported; export it with opset 9 or newer.")
@@ -82,7 +124,7 @@ def scan(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body:
         raise emit.error(f"has sequences of the lengths {sorted(lengths)}, which must be the same.")
     (length,) = lengths
     _check_size(emit, graph, length)
-    step, results = body(graph), []
+    step, results = graphs.inline(graph), []
     for number in range(length):
         parts = [
             picked(emit, x, length - 1 - number if back else number, axis)
@@ -106,7 +148,7 @@ def scan(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body:
 
 
 def sequence_map(
-    emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], body: Body
+    emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], graphs: Graphs
 ) -> Value:
     """Convert the body once for each element of the sequences; tensors are the same for each."""
     sequences = [value for value in inputs if isinstance(value, tuple)]
@@ -117,7 +159,7 @@ def sequence_map(
         )
     graph = _graph(node, "body")
     _check_size(emit, graph, len(inputs[0]))
-    step = body(graph)
+    step = graphs.inline(graph)
     results = [
         step([value[place] if isinstance(value, tuple) else value for value in inputs])
         for place in range(len(inputs[0]))
@@ -125,7 +167,7 @@ def sequence_map(
     return tuple(tuple(result[i] for result in results) for i in range(len(graph.output)))
 
 
-Control = Callable[[NodeEmitter, "onnx.NodeProto", Sequence[Value], "Body"], Value]
+Control = Callable[[NodeEmitter, "onnx.NodeProto", Sequence[Value], "Graphs"], Value]
 
 CONTROL: dict[str, Control] = {
     "If": branch,
@@ -143,13 +185,6 @@ def _graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
 def _known(value: Value) -> np.ndarray | None:
     is_known = isinstance(value, relax.Expr) and is_constant(value)
     return constant_array(value) if is_known else None
-
-
-def _truth(emit: NodeEmitter, condition: Value) -> bool:
-    known = _known(condition)
-    if known is None:
-        raise emit.error(f"decides whether it goes on{emit.while_running(condition)}.")
-    return bool(known.reshape(-1)[0])
 
 
 def _check_size(emit: NodeEmitter, graph: onnx.GraphProto, steps: int) -> None:

@@ -20,6 +20,7 @@ from ..bindings import Bindings
 from ..emitter import constant, constant_array, dtype_of, is_constant
 from ..limits import Limits
 from ..naming_builder import NamingBuilder
+from ..parts import Captures, Part, part
 from .control import CONTROL
 from .folding import fold
 from .functions import Functions
@@ -28,12 +29,42 @@ from .narrow import given, tensor_of
 from .node_emitter import NodeEmitter
 from .nodes import described, is_standard, needed_nodes
 from .operators import Value, apply, find
+from .values import tensors_of, with_tensors
 
 if TYPE_CHECKING:
     import onnx
 
-Body = Callable[["onnx.GraphProto"], Callable[[Sequence[Value]], list[Value]]]
-"""Returns what converts a graph inside a node, from its inputs to its outputs."""
+
+class Graphs:
+    """The graphs inside a node.
+
+    Parameters
+    ----------
+    converter : GraphConverter
+    scope : Scope
+        What they read from outside.
+    """
+
+    def __init__(self, converter: GraphConverter, scope: Scope) -> None:
+        self._converter, self._scope = converter, scope
+
+    def inline(self, graph: onnx.GraphProto) -> Convert:
+        """Return what converts a graph, for each time that it is given inputs."""
+        return self._converter.body(graph, self._scope)
+
+    def part(
+        self,
+        name: str,
+        graph: onnx.GraphProto,
+        inputs: Sequence[Value],
+        parameters: Sequence[relax.Var],
+    ) -> tuple[Part, list[Value]]:
+        """Convert a graph to a function of its own; return it, and its outputs inside of it."""
+        return self._converter.part(name, graph, inputs, parameters, self._scope)
+
+
+Convert = Callable[[Sequence[Value]], list[Value]]
+"""Converts a graph from its inputs to its outputs."""
 
 
 @dataclass
@@ -52,6 +83,8 @@ class Scope:
         Those of the call of a function.
     weights : dict of str to TensorProto
         Constants that have not been needed yet.
+    captures : Captures or None
+        What stands for the values of ``outer``, if this is the graph of a part.
     """
 
     opsets: Mapping[str, int]
@@ -59,6 +92,7 @@ class Scope:
     values: dict[str, Value] = field(default_factory=dict)
     outer: Scope | None = None
     weights: dict[str, onnx.TensorProto] = field(default_factory=dict)
+    captures: Captures | None = None
 
     def add_weights(self, graph: onnx.GraphProto) -> None:
         """Add the constants of a graph, which are read when they are needed."""
@@ -81,6 +115,11 @@ class Scope:
             if name in scope.weights:
                 weight = scope.weights.pop(name)
                 scope.values[name] = tensor_of(weight, f"The constant {name!r}")
+                return scope.values[name]
+            if scope.captures is not None and scope.outer is not None:
+                value = scope.outer.find(name)
+                inside = map(scope.captures.of, tensors_of(value))
+                scope.values[name] = with_tensors(value, inside)
                 return scope.values[name]
             scope = scope.outer
         raise ModelError(f"Nothing computes {name!r}, which the model reads; export it again.")
@@ -156,7 +195,7 @@ class GraphConverter:
         emit = NodeEmitter(self._bindings, described(node), opset, wanted)
         if domain == "" and node.op_type in CONTROL:
             control = CONTROL[node.op_type]
-            return _several(control(emit, node, inputs, lambda graph: self._body(graph, scope)))
+            return _several(control(emit, node, inputs, Graphs(self, scope)))
         attributes = self._attributes(node, emit, scope)
         if domain == "" and inputs and all(x is None or _is_known(x) for x in inputs):
             arrays = [None if x is None else constant_array(x) for x in inputs]
@@ -199,9 +238,7 @@ class GraphConverter:
         found = iter(self.convert(function.node, [name for name, used in pairs if used], body))
         return [next(found) if used else None for _, used in pairs]
 
-    def _body(
-        self, graph: onnx.GraphProto, scope: Scope
-    ) -> Callable[[Sequence[Value]], list[Value]]:
+    def body(self, graph: onnx.GraphProto, scope: Scope) -> Convert:
         """Return what converts a graph inside a node, for each time that it is given inputs."""
         weights = Scope(scope.opsets, scope.attributes, outer=scope)
         weights.add_weights(graph)
@@ -214,6 +251,39 @@ class GraphConverter:
             return self.convert(graph.node, outputs, inner)
 
         return convert
+
+    def part(
+        self,
+        name: str,
+        graph: onnx.GraphProto,
+        inputs: Sequence[Value],
+        parameters: Sequence[relax.Var],
+        scope: Scope,
+    ) -> tuple[Part, list[Value]]:
+        """Convert a graph inside a node to a function; return it, and its outputs inside of it.
+
+        Parameters
+        ----------
+        name : str
+            What the function's name begins with.
+        graph : GraphProto
+        inputs : sequence of Value
+            The graph's inputs, made of the parameters.
+        parameters : sequence of relax.Var
+        scope : Scope
+            What the graph reads from outside.
+        """
+        outputs: list[Value] = []
+
+        def convert(captures: Captures) -> list[relax.Expr]:
+            around = Scope(scope.opsets, scope.attributes, outer=scope, captures=captures)
+            outputs.extend(self.body(graph, around)(inputs))
+            return tensors_of(tuple(outputs))
+
+        module = self._builder.module
+        made = part(self._bindings, self._builder.part_name(name), parameters, convert)
+        self._builder.module = module
+        return made, outputs
 
     def _attributes(self, node: onnx.NodeProto, emit: NodeEmitter, scope: Scope) -> dict[str, Any]:
         found = {a.name: _referred(a, scope) for a in node.attribute}

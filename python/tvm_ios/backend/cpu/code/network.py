@@ -20,6 +20,7 @@ from ....lowering.emitter import Emitter, Library, LoweredSchedule
 from ....lowering.implementation import Slot
 from ....ops.tensor import TensorSpec
 from ....relax_ir.expressions import static_shape
+from ....relax_ir.parts import is_part
 from ....schedule.synchronization import Synchronization
 from ..stage.stage import CpuStage
 from .constants import Constants
@@ -78,6 +79,7 @@ class CpuLibrary(Library[CpuStage]):
             prefix=f"tvm_ios_{name}",
             synchronization=lowered.synchronization,
             slots=lowered.slots,
+            is_part=is_part(original),
         )
 
     def add(
@@ -118,15 +120,25 @@ class _CpuEmitter(Emitter[CpuStage]):
     prefix: str
     synchronization: Synchronization
     slots: Mapping[relax.Var, Slot]
+    is_part: bool
     _regions: int = 0
     _recorded: list[relax.Var] = field(default_factory=list)
 
     @property
     def pure(self) -> bool:
-        return self.library.workers == 1
+        return not self._configures
+
+    @property
+    def _configures(self) -> bool:
+        """Whether it configures TVM's thread pool, which the network does for its parts."""
+        return self.library.workers > 1 and not self.is_part
+
+    @property
+    def _records(self) -> bool:
+        return self.library.record and not self.is_part
 
     def begin(self) -> None:
-        if self.library.workers > 1:
+        if self._configures:
             self.builder.emit(set_num_threads(self.library.workers))
 
     def call(self, stages: tuple[CpuStage, ...], visible: set[relax.Var]) -> None:
@@ -142,7 +154,7 @@ class _CpuEmitter(Emitter[CpuStage]):
         name = f"{self.prefix}_region{self._regions}"
         self._regions += 1
         variables, wanted = list(region.outputs), list(range(len(region.outputs)))
-        recorder = Recorder(region) if library.record else None
+        recorder = Recorder(region) if self._records else None
         if recorder is not None:
             library.recorders.append(recorder)
             self._recorded.append(relax.Var("recorded"))
@@ -157,7 +169,7 @@ class _CpuEmitter(Emitter[CpuStage]):
 
     def returned(self, result: relax.Expr) -> relax.Expr:
         results = self.translate(result)
-        if not self.library.record:
+        if not self._records:
             return results
         return relax.Tuple([results, *(self.values[variable] for variable in self._recorded)])
 

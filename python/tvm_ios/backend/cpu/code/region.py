@@ -106,6 +106,13 @@ def form_region(
         for value in implementation.inputs
         if not isinstance(value, np.ndarray) and value not in written
     )
+    arrays = (
+        value
+        for _, implementation in _enumerate(stages)
+        for value in implementation.inputs
+        if isinstance(value, np.ndarray) and value.size
+    )
+    assert all(id(array) in constants for array in arrays), "the library has all constants"
     outputs = [value for value in written if value in visible]
     assert not any(v in slots for v in outputs), "no slot of a concatenation leaves the region"
     parameter: dict[object, int] = {key: i for i, key in enumerate(inputs)}

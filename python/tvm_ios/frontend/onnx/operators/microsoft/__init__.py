@@ -3,7 +3,9 @@
 
 from . import (  # noqa: F401 - each registers its operators
     activation,
+    aliases,
     attention,
+    complex_numbers,
     convolution,
     embedding,
     grouped_attention,
@@ -13,5 +15,6 @@ from . import (  # noqa: F401 - each registers its operators
     quantized,
     quantized_layers,
     quantized_products,
+    relative_positions,
     rotary,
 )

@@ -17,17 +17,20 @@ import tvm_ios
 from tvm_ios.errors import ModelError
 
 
-def _run(path: Path, x: np.ndarray, kind: str, *constants: Any, **attributes: Any) -> np.ndarray:
+def _run(
+    path: Path, x: np.ndarray, kind: str, *constants: Any, outputs: int = 1, **attributes: Any
+) -> Any:
     """Compile a model of one node and run it; it is left in the file ``path``."""
     weights = [onnx.numpy_helper.from_array(np.asarray(c), f"c{i}") for i, c in
                enumerate(constants)]  # fmt: skip
     code = helper.np_dtype_to_tensor_dtype(x.dtype)
-    node = helper.make_node(kind, ["x", *(w.name for w in weights)], ["y"], **attributes)
+    names = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(kind, ["x", *(w.name for w in weights)], names, **attributes)
     graph = helper.make_graph(
         [node],
         "g",
         [helper.make_tensor_value_info("x", code, x.shape)],
-        [helper.make_empty_tensor_value_info("y")],
+        [helper.make_empty_tensor_value_info(name) for name in names],
         weights,
     )
     opsets = [helper.make_opsetid("", 19)]
@@ -93,3 +96,30 @@ def test_integers_are_scaled_to_bfloat16(scales: Any, tmp_path: Path) -> None:
     wanted = (x.astype("float32") - 7) * scale.astype("float32")
     assert result.dtype == scale.dtype
     np.testing.assert_array_equal(result, wanted.astype(scale.dtype))
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_the_largest_of_uint64(largest: int, tmp_path: Path) -> None:
+    """Half of them are above what a signed integer holds."""
+    x = np.random.default_rng(0).integers(0, 2**64, (3, 9), "uint64")
+    values, places = _run(tmp_path / "m.onnx", x, "TopK", [4], outputs=2, largest=largest)
+    wanted = np.argsort(~x if largest else x, 1)[:, :4]
+    np.testing.assert_array_equal(places, wanted)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, 1))
+
+
+@pytest.mark.parametrize("count", [-1, 0, 6])
+def test_how_many_are_the_largest(count: int, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 5, 3)).astype("float32")
+    if count:
+        with pytest.raises(ModelError, match=f"^TopK takes {count} of 5 elements"):
+            _run(tmp_path / "m.onnx", x, "TopK", [count], outputs=2, axis=1)
+        return
+    values, places = _run(tmp_path / "m.onnx", x, "TopK", [count], outputs=2, axis=1)
+    assert values.shape == places.shape == (2, 0, 3)
+
+
+def test_truths_that_are_one_hot(tmp_path: Path) -> None:
+    x = np.array([1, 2, -1, 0, 5, -9])
+    result = _run(tmp_path / "m.onnx", x, "OneHot", [4], np.array([True, False]), axis=0)
+    np.testing.assert_array_equal(result, np.arange(4)[:, None] != np.where(x < 0, x + 4, x))

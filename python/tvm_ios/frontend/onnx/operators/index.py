@@ -117,7 +117,6 @@ def one_hot(
 
     Indices out of range give the first value everywhere.
     """
-    emit.reject_truths(values)
     count = int(emit.number(depth, "its depth"))
     ndim = len(shape_of(indices)) + 1
     axis = emit.axis(axis, ndim)
@@ -140,15 +139,28 @@ def top_k(
     sorted: int = 1,
 ) -> Value:
     """Return the largest, or smallest, elements along an axis and their places."""
-    if dtype_of(data) == "uint64":
-        raise emit.error("takes the largest of uint64, which is not supported.")
     axis = emit.axis(axis, len(shape_of(data)))
     count = int(emit.number(k, "how many it takes"))
+    if not 0 <= count <= shape_of(data)[axis]:
+        raise emit.error(f"takes {count} of {shape_of(data)[axis]} elements.")
     dtype = dtype_of(data)
-    wide = emit.cast(data, "int64") if dtype in ("int16", "uint16", "uint32") else data
+    if not count:  # which Relax's operator takes for all
+        shape = [0 if a == axis else size for a, size in enumerate(shape_of(data))]
+        return emit.full(shape, 0, dtype), emit.full(shape, 0, "int64")
+    wide = emit.cast(data, "int64") if dtype in ("int16", "uint16", "uint32", "uint64") else data
+    if dtype == "uint64":
+        wide = _moved_by_half(emit, wide)
     found = emit(relax.op.topk(wide, count, axis, "both", bool(largest), "int64"))
     values, places = (emit(relax.TupleGetItem(found, i)) for i in range(2))
+    if dtype == "uint64":
+        values = _moved_by_half(emit, values)
     return emit.cast(values, dtype), places
+
+
+def _moved_by_half(emit: NodeEmitter, bits: relax.Expr) -> relax.Expr:
+    """Return the bits of uint64 as signed numbers in the same order, and those as bits again."""
+    sign = relax.const(np.iinfo("int64").min, "int64")
+    return emit(relax.op.bitwise_xor(bits, sign))
 
 
 @operator("TensorScatter")

@@ -10,9 +10,9 @@ import numpy as np
 from tvm import relax
 
 from ...emitter import constant, dtype_of, shape_of
+from ...onnx.operators.formula import Term
 from ...onnx.operators.parts import concat, picked
 from ..node_emitter import AtenEmitter, name_of_dtype
-from .formula import Term
 from .index import index
 from .parts import constant_pad, replaced, roll, slice_
 from .signs import hypotenuse

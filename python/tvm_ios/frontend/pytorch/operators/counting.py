@@ -9,8 +9,8 @@ import numpy as np
 from tvm import relax
 
 from ...emitter import dtype_of, shape_of
+from ...onnx.operators.formula import Term
 from ..node_emitter import AtenEmitter
-from .formula import Term
 from .table import operator
 
 

@@ -1,84 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Determinants, inverses and equations of small matrices, whose elimination is unrolled.
-
-It is computed in float64, in which the order of operations does not show in results of float32.
-"""
+"""Determinants, inverses and equations of small matrices, by their elimination."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from tvm import relax
 
 from ...emitter import constant, shape_of
+from ...onnx.operators.elimination import Eliminated, check_size, column, determinants, eliminated
+from ...onnx.operators.formula import Term
 from ...onnx.operators.table import Value
 from ..node_emitter import AtenEmitter
-from .formula import Term, terms
+from .formula import terms
 from .table import operator
-
-_MOST_ROWS = 8
-
-
-@dataclass(frozen=True)
-class _Eliminated:
-    """Matrices with other columns behind them, after the elimination by Gauss and Jordan.
-
-    Attributes
-    ----------
-    rest : Term
-        What became of the other columns: the solutions.
-    pivots : list of Term
-        What was divided by; 0 where a matrix is singular.
-    swaps : list of Term
-        Whether two rows were swapped in each step.
-    """
-
-    rest: Term
-    pivots: list[Term]
-    swaps: list[Term]
-
-
-def _eliminated(emit: AtenEmitter, matrices: Term, others: Term | None = None) -> _Eliminated:
-    shape = list(shape_of(matrices.expr))
-    rows, axis = shape[-1], len(shape) - 2
-    _check_size(emit, rows)
-    x = matrices if others is None else _beside(emit, matrices, others)
-    grid = Term(emit, constant(np.arange(rows)[:, None]))
-    pivots, swaps = [], []
-    for step in range(rows):
-        own = grid.equals(step)
-        sizes = abs(_column(emit, x, step)).filled(grid < step, -1)
-        place = Term(emit, emit.cast(emit(relax.op.argmax(sizes.expr, axis, True)), "int64"))
-        chosen = grid.equals(place)
-        picked = emit(relax.op.sum(x.filled(~chosen, 0).expr, [axis], True))
-        moved = Term(emit, emit.slice(x.expr, axis, step, step + 1)).where(chosen, x)
-        pivot = _column(emit, Term(emit, picked), step)
-        row = Term(emit, picked) / pivot.filled(pivot.equals(0), 1)
-        x = row.where(own, moved - _column(emit, moved, step) * row)
-        pivots.append(pivot)
-        swaps.append(~place.equals(step))
-    rest = Term(emit, emit.slice(x.expr, axis + 1, rows, shape_of(x.expr)[-1])) if others else x
-    return _Eliminated(rest, pivots, swaps)
-
-
-def _check_size(emit: AtenEmitter, rows: int) -> None:
-    if not 0 < rows <= _MOST_ROWS:
-        raise emit.error(f"is of matrices of {rows} rows; from 1 to {_MOST_ROWS} are supported.")
-
-
-def _column(emit: AtenEmitter, x: Term, number: int) -> Term:
-    return Term(emit, emit.slice(x.expr, len(shape_of(x.expr)) - 1, number, number + 1))
-
-
-def _beside(emit: AtenEmitter, left: Term, right: Term) -> Term:
-    """Join the columns of matrices, of which there are as many as the broadcast batch."""
-    a, b = shape_of(left.expr), shape_of(right.expr)
-    batch = np.broadcast_shapes(a[:-2], b[:-2])
-    parts = [emit.broadcast(x.expr, [*batch, *sizes[-2:]]) for x, sizes in ((left, a), (right, b))]
-    return Term(emit, emit(relax.op.concat(parts, len(batch) + 1)))
 
 
 def _turned(emit: AtenEmitter, x: Term) -> Term:
@@ -111,29 +48,16 @@ def _failed(emit: AtenEmitter, bad: Sequence[Term], number: int) -> relax.Expr |
     return emit.reshape(result.expr, [int(size) for size in emit.result(number).shape])
 
 
-def _determinants(emit: AtenEmitter, data: relax.Expr) -> Term:
-    if not shape_of(data)[-1]:
-        return Term(emit, emit.filled(emit.shape, 1, "float64"))
-    (matrices,) = _wide(emit, data)
-    found = _eliminated(emit, matrices)
-    result = found.pivots[0]
-    for pivot in found.pivots[1:]:
-        result = result * pivot
-    for swap in found.swaps:
-        result = (-result).where(swap, result)
-    return result
-
-
 @operator("_linalg_det.default")
 def determinant(emit: AtenEmitter, data: relax.Expr) -> Value:
     _check_factors(emit, 1, 2)
-    return _result(emit, _determinants(emit, data)), None, None
+    return _result(emit, determinants(emit, data)), None, None
 
 
 @operator("_linalg_slogdet.default")
 def logarithm_of_determinant(emit: AtenEmitter, data: relax.Expr) -> Value:
     _check_factors(emit, 2, 3)
-    result = _determinants(emit, data)
+    result = determinants(emit, data)
     logarithm = abs(result).of(relax.op.log)
     return _result(emit, result.of(relax.op.sign)), _result(emit, logarithm), None, None
 
@@ -144,12 +68,12 @@ def inverse(emit: AtenEmitter, data: relax.Expr, *, check_errors: bool = False) 
     if not shape_of(data)[-1]:
         return data, _failed(emit, [], 1)
     (matrices,) = _wide(emit, data)
-    found = _eliminated(emit, matrices, Term(emit, constant(np.eye(shape_of(data)[-1]))))
+    found = eliminated(emit, matrices, Term(emit, constant(np.eye(shape_of(data)[-1]))))
     info = _failed(emit, [pivot.equals(0) for pivot in found.pivots], 1)
     return _result(emit, _undefined_if_singular(found)), info
 
 
-def _undefined_if_singular(found: _Eliminated) -> Term:
+def _undefined_if_singular(found: Eliminated) -> Term:
     result = found.rest
     for pivot in found.pivots:
         result = result.filled(pivot.equals(0), math.nan)
@@ -173,7 +97,7 @@ def solve(
     a, b = _wide(emit, matrices, others)
     if not left:
         a, b = _turned(emit, a), _turned(emit, b)
-    found = _eliminated(emit, a, b)
+    found = eliminated(emit, a, b)
     result = _undefined_if_singular(found)
     info = _failed(emit, [pivot.equals(0) for pivot in found.pivots], 3)
     return _result(emit, result if left else _turned(emit, result)), None, None, info
@@ -194,13 +118,13 @@ def solve_triangular(
     a = _half(emit, a, upper, unitriangular)
     if not left:
         a, b = _turned(emit, a), _turned(emit, b)
-    result = _eliminated(emit, a, b).rest
+    result = eliminated(emit, a, b).rest
     return _result(emit, result if left else _turned(emit, result))
 
 
 def _half(emit: AtenEmitter, x: Term, upper: bool, unit: bool) -> Term:
     rows = shape_of(x.expr)[-1]
-    _check_size(emit, rows)
+    check_size(emit, rows)
     half = np.triu(np.ones((rows, rows), bool)) if upper else np.tril(np.ones((rows, rows), bool))
     x = x.filled(Term(emit, constant(~half)), 0)
     return x.filled(Term(emit, constant(np.eye(rows, dtype=bool))), 1) if unit else x
@@ -217,7 +141,7 @@ def triangular_solve(
 ) -> Value:
     a, b = _wide(emit, matrices, others)
     a = _half(emit, a, upper, unitriangular)
-    result = _eliminated(emit, _turned(emit, a) if transpose else a, b).rest
+    result = eliminated(emit, _turned(emit, a) if transpose else a, b).rest
     copy = emit.broadcast(matrices, [int(n) for n in emit.result(1).shape])
     return _result(emit, result), copy
 
@@ -229,7 +153,7 @@ def cholesky_solve(
     """Return solutions for matrices that are given by their factors."""
     a, b = _wide(emit, factors, others)
     lower, higher = _pair(emit, a, upper)
-    return _result(emit, _eliminated(emit, higher, _eliminated(emit, lower, b).rest).rest)
+    return _result(emit, eliminated(emit, higher, eliminated(emit, lower, b).rest).rest)
 
 
 @operator("cholesky_inverse.default")
@@ -237,7 +161,7 @@ def cholesky_inverse(emit: AtenEmitter, factors: relax.Expr, upper: bool = False
     (half,) = _wide(emit, factors)
     lower, higher = _pair(emit, half, upper)
     unit = Term(emit, constant(np.eye(shape_of(factors)[-1])))
-    return _result(emit, _eliminated(emit, higher, _eliminated(emit, lower, unit).rest).rest)
+    return _result(emit, eliminated(emit, higher, eliminated(emit, lower, unit).rest).rest)
 
 
 def _pair(emit: AtenEmitter, factors: Term, upper: bool) -> tuple[Term, Term]:
@@ -259,12 +183,12 @@ def cholesky(
     grid = Term(emit, constant(np.arange(rows)[:, None]))
     columns, bad = [], []
     for step in range(rows):
-        own = _column(emit, x, step)
-        corner = Term(emit, emit.slice(own.expr, axis - 1, step, step + 1))
+        first = column(emit, x, step)
+        corner = Term(emit, emit.slice(first.expr, axis - 1, step, step + 1))
         bad.append(~(corner > 0))
-        column = (own / corner.of(relax.op.sqrt)).filled(grid < step, 0)
-        columns.append(column.expr)
-        x = x - column * _turned(emit, column)
+        factor = (first / corner.of(relax.op.sqrt)).filled(grid < step, 0)
+        columns.append(factor.expr)
+        x = x - factor * _turned(emit, factor)
     result = Term(emit, emit(relax.op.concat(columns, axis)) if rows > 1 else columns[0])
     info = _failed(emit, bad, 1)
     return _result(emit, _turned(emit, result) if upper else result), info

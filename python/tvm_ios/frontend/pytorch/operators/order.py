@@ -9,9 +9,10 @@ from tvm import relax
 
 from ...emitter import dtype_of, shape_of
 from ...onnx.numbers import is_float
+from ...onnx.operators.formula import Term
 from ...onnx.operators.table import Value
 from ..node_emitter import AtenEmitter
-from .formula import Term, is_nan
+from .formula import is_nan
 from .scan import cumulative_maximum
 from .table import operator
 

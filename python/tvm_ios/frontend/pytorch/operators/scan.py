@@ -8,9 +8,10 @@ import math
 from tvm import relax
 
 from ...emitter import dtype_of, shape_of
+from ...onnx.operators.formula import Term
 from ...onnx.operators.table import Value
 from ..node_emitter import AtenEmitter
-from .formula import Term, is_nan
+from .formula import is_nan
 from .table import Converter, operator
 
 

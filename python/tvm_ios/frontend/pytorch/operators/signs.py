@@ -10,9 +10,10 @@ from tvm import relax
 
 from ...emitter import dtype_of
 from ...onnx.numbers import is_float, is_signed
+from ...onnx.operators.formula import Term
 from ...onnx.operators.table import Value
 from ..node_emitter import AtenEmitter
-from .formula import Term, is_nan, terms
+from .formula import is_nan, terms
 from .table import Converter, operator
 
 _DIGITS, _LEAST = 24, -149

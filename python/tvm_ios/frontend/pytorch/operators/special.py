@@ -13,8 +13,9 @@ from functools import lru_cache
 import numpy as np
 from tvm import relax
 
+from ...onnx.operators.formula import Term
 from ..node_emitter import AtenEmitter
-from .formula import Term, in_float64
+from .formula import in_float64
 from .table import operator
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions over one axis, as convolutions of images of one row.
 
-Kernels, epilogues and merges are for images. What follows such a convolution element by element
-stays an image, so that a chain of them is one.
+Kernels, epilogues and merges are for images, and compute neighbours of a row at the same time. What
+follows such a convolution element by element stays an image, so that a chain of them is one. An
+image of one column is turned: its elements lie in memory as those of a row.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import tvm
 from tvm import relax
@@ -19,7 +22,7 @@ _ROWS = 2  # the axis of an image's rows
 
 
 def widen_convolutions(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Rewrite ``conv1d`` to ``conv2d`` with one row."""
+    """Rewrite ``conv1d``, and ``conv2d`` of one column, to ``conv2d`` of one row."""
     return _Widener(mod).visit_expr(func)
 
 
@@ -34,52 +37,83 @@ class _Widener(PyExprMutator):
         if image is None:
             super().visit_var_binding_(binding)
             return
-        self._images[binding.var] = self.builder_.emit(image, binding.var.name)
-        row = relax.op.squeeze(self._images[binding.var], [_ROWS])
-        new = relax.VarBinding(binding.var, row)
-        super().visit_var_binding_(new)
+        row = self._images[binding.var] = self.builder_.emit(image, binding.var.name)
+        shape = known_shape(binding.value)
+        assert shape is not None, "only a tensor of known shape becomes an image"
+        is_vector = len(shape) == _ROWS + 1
+        back = relax.op.squeeze(row, [_ROWS]) if is_vector else relax.op.reshape(row, shape)
+        super().visit_var_binding_(relax.VarBinding(binding.var, back))
 
     def _image(self, value: relax.Expr) -> relax.Expr | None:
         """Return the image that a value is a row of, if it becomes one."""
         if is_op(value, "nn.conv1d"):
             return self._convolution(value)
+        if is_op(value, "nn.conv2d"):
+            return self._column_convolution(value)
         if not isinstance(value, relax.Call) or not any(map(self._is_image, value.args)):
             return None
         if any(is_op(value, name) for name in _UNARY):
             return relax.Call(value.op, [self._images[value.args[0]]], value.attrs)
-        if any(is_op(value, name) for name in _BINARY) and all(map(self._widens, value.args)):
+        if any(is_op(value, name) for name in _BINARY) and self._widen(value.args):
             return relax.Call(value.op, [self._widened(a) for a in value.args], value.attrs)
         return None
 
     def _is_image(self, operand: relax.Expr) -> bool:
         return isinstance(operand, relax.Var) and operand in self._images
 
-    def _widens(self, operand: relax.Expr) -> bool:
-        """Return whether an operand is an image, a number, or has an element for each channel."""
-        shape = known_shape(operand)
-        if self._is_image(operand) or shape in ((), (1,)):
-            return True
-        return shape is not None and len(shape) == 3 and shape[2] == 1
+    def _widen(self, operands: Sequence[relax.Expr]) -> bool:
+        """Return whether all operands are numbers, images or what becomes one beside them.
+
+        Of vectors that is one with an element for each channel, of images any of one column.
+        """
+        others = [known_shape(a) for a in operands if not _is_number(a)]
+        if None in others or len({len(shape) for shape in others}) > 1:
+            return False
+        return all(self._is_image(a) or _is_number(a) or known_shape(a)[-1] == 1 for a in operands)
 
     def _convolution(self, call: relax.Call) -> relax.Expr | None:
-        attributes, (data, weight) = call.attrs, call.args
+        attributes = call.attrs
         layouts = attributes.data_layout, attributes.kernel_layout, attributes.out_layout
         if layouts != ("NCW", "OIW", "NCW") or known_shape(call) is None:
             return None
         left, right = map(int, attributes.padding)
+        return self._row_convolution(call, (0, left, 0, right))
+
+    def _column_convolution(self, call: relax.Call) -> relax.Expr | None:
+        attributes, (data, weight) = call.attrs, call.args
+        layouts = attributes.data_layout, attributes.kernel_layout, attributes.out_layout
+        shape, kernel = known_shape(data), known_shape(weight)
+        if layouts != ("NCHW", "OIHW", "NCHW") or not shape or not kernel or kernel[2] == 1:
+            return None
+        top, left, bottom, right = map(int, attributes.padding)
+        if (shape[3], kernel[3], left, right) != (1, 1, 0, 0):
+            return None
+        return self._row_convolution(call, (0, top, 0, bottom))
+
+    def _row_convolution(self, call: relax.Call, padding: tuple[int, ...]) -> relax.Expr:
+        """Convolve rows, with the stride and the dilation of the first axis that there was."""
+        attributes, (data, weight) = call.attrs, call.args
         return relax.op.nn.conv2d(
             self._widened(data),
             self._widened(weight),
             strides=(1, int(attributes.strides[0])),
-            padding=(0, left, 0, right),
+            padding=padding,
             dilation=(1, int(attributes.dilation[0])),
             groups=int(attributes.groups),
             out_dtype=attributes.out_dtype,
         )
 
     def _widened(self, tensor: relax.Expr) -> relax.Expr:
+        """Return a tensor as rows: a vector with an axis more, or a column turned."""
         if self._is_image(tensor):
             return self._images[tensor]
-        if known_shape(tensor) in ((), (1,)):
-            return self.visit_expr(tensor)
-        return self.builder_.emit(relax.op.expand_dims(self.visit_expr(tensor), [_ROWS]))
+        shape, new = known_shape(tensor), self.visit_expr(tensor)
+        if _is_number(tensor):
+            return new
+        if len(shape) == _ROWS + 1:
+            return self.builder_.emit(relax.op.expand_dims(new, [_ROWS]))
+        return self.builder_.emit(relax.op.reshape(new, (*shape[:_ROWS], 1, shape[_ROWS])))
+
+
+def _is_number(operand: relax.Expr) -> bool:
+    return known_shape(operand) in ((), (1,))

@@ -14,7 +14,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..relax_ir.expressions import is_op, known_shape
+from ..relax_ir.expressions import held_shape, is_op, known_shape
 
 _UNARY = ("nn.gelu", "nn.relu", "nn.silu", "nn.leakyrelu", "sigmoid", "tanh", "erf", "exp")
 _BINARY = ("add", "multiply", "subtract", "divide")
@@ -38,8 +38,7 @@ class _Widener(PyExprMutator):
             super().visit_var_binding_(binding)
             return
         row = self._images[binding.var] = self.builder_.emit(image, binding.var.name)
-        shape = known_shape(binding.value)
-        assert shape is not None, "only a tensor of known shape becomes an image"
+        shape = held_shape(binding.value)
         is_vector = len(shape) == _ROWS + 1
         back = relax.op.squeeze(row, [_ROWS]) if is_vector else relax.op.reshape(row, shape)
         super().visit_var_binding_(relax.VarBinding(binding.var, back))
@@ -66,10 +65,12 @@ class _Widener(PyExprMutator):
 
         Of vectors that is one with an element for each channel, of images any of one column.
         """
-        others = [known_shape(a) for a in operands if not _is_number(a)]
-        if None in others or len({len(shape) for shape in others}) > 1:
+        others = [operand for operand in operands if not _is_number(operand)]
+        shapes = [known_shape(operand) for operand in others]
+        if len({None if shape is None else len(shape) for shape in shapes}) > 1:
             return False
-        return all(self._is_image(a) or _is_number(a) or known_shape(a)[-1] == 1 for a in operands)
+        pairs = zip(others, shapes, strict=True)
+        return all(self._is_image(a) or (shape and shape[-1] == 1) for a, shape in pairs)
 
     def _convolution(self, call: relax.Call) -> relax.Expr | None:
         attributes = call.attrs
@@ -107,9 +108,10 @@ class _Widener(PyExprMutator):
         """Return a tensor as rows: a vector with an axis more, or a column turned."""
         if self._is_image(tensor):
             return self._images[tensor]
-        shape, new = known_shape(tensor), self.visit_expr(tensor)
+        new = self.visit_expr(tensor)
         if _is_number(tensor):
             return new
+        shape = held_shape(tensor)
         if len(shape) == _ROWS + 1:
             return self.builder_.emit(relax.op.expand_dims(new, [_ROWS]))
         return self.builder_.emit(relax.op.reshape(new, (*shape[:_ROWS], 1, shape[_ROWS])))

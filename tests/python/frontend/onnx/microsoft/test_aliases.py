@@ -30,10 +30,9 @@ CASES: dict[str, tuple[Node, dict[str, Any]]] = {
     "steps of 1": (Node("Range", [np.float32(1.5), np.float32(4)], (0, 1)), {}),
     "steps": (Node("Range", [index(7), index(1), index(-2)], (0, 1, 2)), {}),
     "triangle": (Node("Trilu", [DATA, np.array(1)]), {"upper": 0}),
-    "grid": (Node("GridSample", [numbers(2, 3, 5, 4), numbers(2, 3, 6, 2) / 2]), {}),
-    "cubic grid": (
-        Node("GridSample", [numbers(2, 3, 5, 4), numbers(2, 3, 6, 2)]),
-        {"mode": "bicubic", "padding_mode": "border", "align_corners": 1},
+    "grid": (
+        Node("GridSample", [numbers(2, 3, 5, 4), numbers(2, 3, 6, 2) / 2]),
+        {"padding_mode": "border"},
     ),
 }
 

@@ -46,8 +46,7 @@ def projection(
 STATE = numbers(2, BATCH, HEADS, PAST, DEPTH)
 PROJECTIONS: dict[str, tuple[Node, dict[str, Any]]] = {
     "plain": (projection(), {}),
-    "scaled": (projection(), {"scale": 0.7}),
-    "causal": (projection(), {"unidirectional": 1}),
+    "scaled, causal": (projection(), {"scale": 0.7, "unidirectional": 1}),
     "images mask keys": (projection(flags(BATCH, QUERIES)), {}),
     "causal, images mask keys": (
         projection(flags(BATCH, QUERIES)),

@@ -82,36 +82,29 @@ class Step(NamedTuple):
 
 ONE = Step(rows=1, past=7, total=8)
 STEPS: dict[str, tuple[Step, dict[str, Any]]] = {
-    "first": (Step(), {"scale": 0.3}),
-    "first, packed, rotated": (Step(packed=True, rotated=True), {"rotary_interleaved": 1}),
+    "first, packed": (Step(packed=True, rotated=True), {"rotary_interleaved": 1, "scale": 0.3}),
     "first, padded": (Step(lengths=(3, 5), rotated=True), {}),
-    "first, padded, unknown lengths": (Step(lengths=(3, 5), known=False), {}),
-    "first, in a longer cache": (Step(past=12, rotated=True), {}),
-    "one row": (ONE._replace(rotated=True), {}),
-    "one row, packed, unknown lengths": (ONE._replace(packed=True, known=False), {}),
+    "first, in a longer cache": (Step(past=12, lengths=(3, 5), known=False), {}),
     "one row, lengths differ": (ONE._replace(lengths=(4, 8), rotated=True), {}),
-    "one row, unknown lengths": (ONE._replace(lengths=(4, 8), rotated=True, known=False), {}),
-    "one row, in a longer cache": (
-        ONE._replace(past=12, lengths=(4, 8), rotated=True, known=False),
+    "one row, unknown lengths": (
+        ONE._replace(past=12, lengths=(4, 8), packed=True, rotated=True, known=False),
         {},
     ),
     "some rows": (Step(batch=1, rows=3, past=7, total=10, rotated=True), {}),
     "some rows, unknown length": (Step(batch=1, rows=3, past=7, total=10, known=False), {}),
-    "window of one key": (Step(), {"local_window_size": 1}),
-    "window": (Step(), {"local_window_size": 3}),
+    "window, bias of heads": (Step(bias=numbers(BATCH, 4, 5, 5)), {"local_window_size": 2}),
     "window, one row": (
         ONE._replace(lengths=(4, 8), known=False),
         {"local_window_size": 3},
     ),
-    "bounded scores": (Step(bias=numbers(1, 1, 5, 5)), {"softcap": 1.5}),
-    "bias of heads": (Step(bias=numbers(BATCH, 4, 5, 5)), {"local_window_size": 2}),
+    "bounded scores, shared bias": (Step(bias=numbers(1, 1, 5, 5)), {"softcap": 1.5}),
     "bias in a longer cache": (ONE._replace(past=12, bias=numbers(BATCH, 4, 1, 8)), {}),
-    "smooth": (Step(), {"smooth_softmax": 1}),
+    "smooth, heads of their own": (Step(shared=4), {"smooth_softmax": 1}),
     "sinks": (Step(sink=numbers(4)), {"softcap": 1.5, "local_window_size": 3}),
-    "sinks, one row": (ONE._replace(sink=numbers(4), lengths=(4, 8), known=False), {}),
-    "heads of their own": (Step(shared=4, rotated=True), {}),
-    "one head for all": (Step(shared=1), {}),
-    "16 bits": (ONE._replace(lengths=(4, 8), known=False, dtype="float16"), {}),
+    "16 bits, one head for all": (
+        ONE._replace(sink=numbers(4, dtype="float16"), shared=1, dtype="float16"),
+        {},
+    ),
 }
 
 
@@ -140,8 +133,7 @@ def test_what_is_behind_the_end_of_a_cache_is_not_read(tmp_path: Path) -> None:
     assert all(np.isfinite(result).all() for result in results)
 
 
-@pytest.mark.parametrize("length", [0, 9])
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("length", "known"), [(0, True), (9, True), (0, False)])
 def test_a_length_beyond_the_cache_is_an_error(length: int, known: bool, tmp_path: Path) -> None:
     step = ONE._replace(lengths=(length, 4), known=known)
     error = ModelError if known else IndexError

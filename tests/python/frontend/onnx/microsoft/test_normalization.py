@@ -49,8 +49,9 @@ def test_sums_of_16_bits_are_normalised(kind: str, tmp_path: Path) -> None:
     check(tmp_path, Node(kind, inputs, (), SUM), epsilon=1e-5)
 
 
-@pytest.mark.parametrize("opset", [11, 16])
-@pytest.mark.parametrize("kind", ["LayerNormalization", "SimplifiedLayerNormalization"])
+@pytest.mark.parametrize(
+    ("kind", "opset"), [("LayerNormalization", 11), ("SimplifiedLayerNormalization", 16)]
+)
 def test_older_opsets_have_normalisations_of_onnx_runtime(
     kind: str, opset: int, tmp_path: Path
 ) -> None:
@@ -91,8 +92,7 @@ def _silu(x: np.ndarray) -> np.ndarray:
     return x / (1 + np.exp(-x))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("last", [1, 0])
+@pytest.mark.parametrize(("dtype", "last"), [("float32", 0), ("float16", 1)])
 def test_groups_of_channels(last: int, dtype: str, tmp_path: Path) -> None:
     data, gamma, beta = numbers(2, 5, 3, 6, dtype=dtype), numbers(6), numbers(6, seed=1)
     given = data if last else np.ascontiguousarray(data.transpose(0, 3, 1, 2))
@@ -103,8 +103,9 @@ def test_groups_of_channels(last: int, dtype: str, tmp_path: Path) -> None:
     check_close(result, [wanted if last else wanted.transpose(0, 3, 1, 2)])
 
 
-@pytest.mark.parametrize("skip", [(2, 5, 3, 6), (2, 1, 1, 6), (2, 6)])
-@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize(
+    ("skip", "biased"), [((2, 5, 3, 6), True), ((2, 1, 1, 6), False), ((2, 6), True)]
+)
 def test_groups_of_channels_of_a_sum(skip: tuple[int, ...], biased: bool, tmp_path: Path) -> None:
     data, gamma, beta = numbers(2, 5, 3, 6), numbers(6), numbers(6, seed=1)
     added, bias = numbers(*skip, seed=1), numbers(6, seed=2) if biased else None

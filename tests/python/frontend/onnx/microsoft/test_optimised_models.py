@@ -68,11 +68,6 @@ CASES = [
     ("bert", in_parts, {"MultiHeadAttention", "BiasGelu", "SkipLayerNormalization"}),
     (
         "gpt2",
-        by_transformer_optimiser,
-        {"Attention", "EmbedLayerNormalization", "FastGelu", "SkipLayerNormalization"},
-    ),
-    (
-        "gpt2",
         in_16_bits,
         {"Attention", "EmbedLayerNormalization", "FastGelu", "SkipLayerNormalization"},
     ),

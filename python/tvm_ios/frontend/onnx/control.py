@@ -7,7 +7,7 @@ is left to :mod:`.running`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _MOST = 4096
 """Nodes that a loop may be unrolled to."""
+
+_FIRST_WITHOUT_BATCHES = 9
+"""The opset in which ``Scan`` became another operator."""
 
 
 def branch(
@@ -106,16 +109,43 @@ def _count(number: relax.Expr) -> int | None:
 
 
 def scan(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], graphs: Graphs) -> Value:
-    """Unroll a ``Scan`` over an axis of some inputs."""
-    if emit.opset < 9:
-        raise emit.error("is of opset 8, which is not supported; export it with opset 9 or newer.")
-    graph, given = _graph(node, "body"), {a.name: a for a in node.attribute}
-    scanned = given["num_scan_inputs"].i
+    """Unroll a ``Scan`` over an axis of some inputs; in opset 8, of each element of a batch."""
+    lists = {a.name: list(a.ints) for a in node.attribute}
+    if emit.opset >= _FIRST_WITHOUT_BATCHES:
+        return _scanned(emit, node, inputs, lists, graphs)
+    if inputs[0] is not None:
+        raise emit.error("has sequences of lengths of their own, which is not supported.")
+    lists["scan_input_directions"] = lists.pop("directions", [0] * _num_scanned(node))
+    batches = {shape_of(x)[0] for x in inputs[1:]}
+    if len(batches) != 1 or 0 in batches:
+        raise emit.error(f"has batches of the sizes {sorted(batches)}; it needs one that is not 0.")
+    (batch,) = batches
+    _check_size(emit, _graph(node, "body"), batch * shape_of(inputs[-1])[1])
+    results = [
+        _scanned(emit, node, [picked(emit, x, number, 0) for x in inputs[1:]], lists, graphs)
+        for number in range(batch)
+    ]
+    return tuple(_stacked(emit, parts, 0) for parts in zip(*results, strict=True))
+
+
+def _num_scanned(node: onnx.NodeProto) -> int:
+    return int(next(a.i for a in node.attribute if a.name == "num_scan_inputs"))
+
+
+def _scanned(
+    emit: NodeEmitter,
+    node: onnx.NodeProto,
+    inputs: Sequence[Value],
+    lists: Mapping[str, list[int]],
+    graphs: Graphs,
+) -> tuple[Value, ...]:
+    """Return the last states and the results of a ``Scan``, whose attributes are lists."""
+    graph, scanned = _graph(node, "body"), _num_scanned(node)
     states, sequences = list(inputs[: len(inputs) - scanned]), list(inputs[-scanned:])
     num_results = len(graph.output) - len(states)
 
     def listed(name: str, count: int) -> list[int]:
-        return list(given[name].ints) if name in given else [0] * count
+        return lists.get(name) or [0] * count
 
     axes = listed("scan_input_axes", scanned)
     backwards = listed("scan_input_directions", scanned)

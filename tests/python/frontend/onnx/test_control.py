@@ -43,6 +43,15 @@ SCANNED = """g (float[2] s, float[4,3,2] x) => (float[2] last, float[2,2,3] all)
       kept = Mul (n, n)
     }> (s, x)
 }"""
+BATCHES = """g (float[2,4] s, float[2,3,4] x, float[2,3] z) => (float[2,4] last, float[2,3,4] all)
+{
+  last, all = Scan <num_scan_inputs = 2, directions = [1, 0],
+    body = b (float[4] h, float[4] part, float w) => (float[4] n, float[4] kept) {
+      m = Mul (part, w)
+      n = Add (h, m)
+      kept = Mul (n, n)
+    }> ("", s, x, z)
+}"""
 MAPPED = """g (float[2,3] x, float[2,3] z) => (float[4,6] y)
 {
   pair = SequenceConstruct (x, z)
@@ -66,19 +75,19 @@ CHOSEN = """g (float[2,3] x) => (float[2,3] y)
 }"""
 
 
-def _save(text: str, path: Path) -> onnx.ModelProto:
-    model = onnx.parser.parse_model(HEAD + text)
+def _save(text: str, path: Path, head: str = HEAD) -> onnx.ModelProto:
+    model = onnx.parser.parse_model(head + text)
     onnx.save(model, path)
     return model
 
 
 @pytest.mark.parametrize(
-    "text",
-    [COUNTED, UNTIL, SCANNED, MAPPED],
-    ids=["counted", "until", "scanned", "mapped"],
+    ("text", "opset"),
+    [(COUNTED, 17), (UNTIL, 17), (SCANNED, 17), (MAPPED, 17), (BATCHES, 8)],
+    ids=["counted", "until", "scanned", "mapped", "batches"],
 )
-def test_a_loop_is_unrolled(text: str, tmp_path: Path) -> None:
-    model = _save(text, tmp_path / "m.onnx")
+def test_a_loop_is_unrolled(text: str, opset: int, tmp_path: Path) -> None:
+    model = _save(text, tmp_path / "m.onnx", HEAD.replace("17", str(opset)))
     random = np.random.default_rng(0)
     inputs = {
         value.name: random.standard_normal(
@@ -115,6 +124,20 @@ def test_sequences_of_other_lengths_are_refused(tmp_path: Path) -> None:
     text = MAPPED.replace("turned = SequenceConstruct (z, x)", "turned = SequenceConstruct (z)")
     _save(text, tmp_path / "m.onnx")
     with pytest.raises(ModelError, match=r"^SequenceMap has sequences of the lengths \[1, 2\]"):
+        tvm_ios.compile(tmp_path / "m.onnx", search=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (BATCHES.replace('""', "lengths").replace("g (", "g (int64[2] lengths, "), "has sequences"),
+        (BATCHES.replace("float[2,3] z", "float[3,3] z"), r"has batches of the sizes \[2, 3\]"),
+    ],
+    ids=["lengths", "batches"],
+)
+def test_a_scan_of_batches_is_refused(text: str, reason: str, tmp_path: Path) -> None:
+    _save(text, tmp_path / "m.onnx", HEAD.replace("17", "8"))
+    with pytest.raises(ModelError, match=f"^Scan {reason}"):
         tvm_ios.compile(tmp_path / "m.onnx", search=False)
 
 

@@ -192,6 +192,24 @@ def test_elements_are_moved(dtype: str, tmp_path: Path) -> None:
     check_equal(results, right)
 
 
+@pytest.mark.parametrize("dtype", [FLOATS[0], FLOATS[1], FLOATS[2]])
+def test_rows_are_written_and_kinds_are_told(dtype: str, tmp_path: Path) -> None:
+    x, update = numbers(dtype).reshape(2, 32, 4), numbers(dtype)[::-1][:16].reshape(2, 2, 4)
+    nodes = [
+        helper.make_node("TensorScatter", ["x", "update", "begins"], ["y"]),
+        helper.make_node("IsNaN", ["x"], ["is_nan"]),
+        helper.make_node("IsInf", ["x"], ["is_inf"], detect_positive=0),
+    ]
+    outputs = {"y": dtype, "is_nan": "bool", "is_inf": "bool"}
+    given = {"x": x, "update": update}
+    model = model_of(nodes, given, outputs, {"begins": np.array([3, 0])})
+    written = x.copy()
+    written[0, 3:5], written[1, :2] = update
+    real = x.astype("float32")
+    right = [written, np.isnan(real), np.isneginf(real)]
+    check_equal(compiled(model, tmp_path)(x, update), right)
+
+
 @pytest.mark.parametrize("shape", [(), (0, 3), (5,)])
 def test_tensors_of_any_shape(shape: tuple[int, ...], tmp_path: Path) -> None:
     x = np.asarray(np.random.default_rng(0).standard_normal(shape), "float32")

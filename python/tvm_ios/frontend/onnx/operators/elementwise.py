@@ -10,9 +10,10 @@ import numpy as np
 from tvm import relax
 
 from ...emitter import constant_array, dtype_of, shape_of
+from ..narrow import Narrow, numbers
 from ..node_emitter import NodeEmitter
 from ..numbers import is_float, is_integer, is_signed
-from .table import Converter, operator
+from .table import TAKES, Converter, operator
 
 _UNARY = {
     "Abs": relax.op.abs,
@@ -168,15 +169,20 @@ def bit_shift(
     return emit(build(data, places))
 
 
-@operator("IsNaN")
-def is_nan(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
-    return emit(relax.op.isnan(data))
+@operator("IsNaN", narrow=TAKES)
+def is_nan(emit: NodeEmitter, data: relax.Expr | Narrow) -> relax.Expr:
+    return emit(relax.op.isnan(numbers(emit, data)))
 
 
-@operator("IsInf")
+@operator("IsInf", narrow=TAKES)
 def is_inf(
-    emit: NodeEmitter, data: relax.Expr, *, detect_negative: int = 1, detect_positive: int = 1
+    emit: NodeEmitter,
+    data: relax.Expr | Narrow,
+    *,
+    detect_negative: int = 1,
+    detect_positive: int = 1,
 ) -> relax.Expr:
+    data = numbers(emit, data)
     if detect_negative and detect_positive:
         return emit(relax.op.isinf(data))
     if not (detect_negative or detect_positive):

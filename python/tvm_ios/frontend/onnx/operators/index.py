@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from ...emitter import constant, constant_array, dtype_of, shape_of
+from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
+from ..counted import Counted
 from ..node_emitter import NodeEmitter
 from ..numbers import is_signed
-from .table import Value, operator
+from .table import MOVES, Value, operator
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
@@ -140,6 +141,8 @@ def top_k(
 ) -> Value:
     """Return the largest, or smallest, elements along an axis and their places."""
     axis = emit.axis(axis, len(shape_of(data)))
+    if not is_constant(k):
+        return _some_of_all(emit, data, k, axis, largest)
     count = int(emit.number(k, "how many it takes"))
     if not 0 <= count <= shape_of(data)[axis]:
         raise emit.error(f"takes {count} of {shape_of(data)[axis]} elements.")
@@ -163,7 +166,20 @@ def _moved_by_half(emit: NodeEmitter, bits: relax.Expr) -> relax.Expr:
     return emit(relax.op.bitwise_xor(bits, sign))
 
 
-@operator("TensorScatter")
+def _some_of_all(
+    emit: NodeEmitter, data: relax.Expr, k: relax.Expr, axis: int, largest: int
+) -> Value:
+    """Sort all elements, of which as many count as is computed."""
+    length = shape_of(data)[axis]
+    every = top_k(emit, data, constant(np.array([length])), axis=axis, largest=largest)
+    # A number that is negative or too large fails as an index does.
+    counts = emit.positions(length + 1, "int64")
+    count = emit(relax.op.take(counts, emit.reshape(emit.cast(k, "int64"), []), 0))
+    assert isinstance(every, tuple), "elements and their places"
+    return tuple(Counted(part, count, axis) for part in every if isinstance(part, relax.Expr))
+
+
+@operator("TensorScatter", narrow=MOVES)
 def tensor_scatter(
     emit: NodeEmitter,
     past: relax.Expr,
@@ -184,17 +200,11 @@ def tensor_scatter(
         places = emit(relax.op.floor_mod(places, emit.scalar(shape[axis], places)))
     elif mode != "linear":
         raise emit.error(f"has the mode {mode!r}, which is neither linear nor circular.")
+    elif write_indices is not None:
+        # What is taken is the place itself, which is checked by it: none counts from the end.
+        places = emit(relax.op.take(emit.positions(shape[axis], "int64"), places, 0))
     places = emit.broadcast(places, length)
     return emit(relax.op.scatter_elements(past, places, update, axis))
-
-
-@operator("NonZero")
-def non_zero(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
-    """Return the places of what is not 0 in a constant, which decides how many they are."""
-    known = emit.array(data, "which elements are not 0")
-    places = np.array(np.nonzero(np.atleast_1d(known)), "int64")
-    emit.allocate(places.shape, "int64")
-    return constant(places)
 
 
 @operator("Unique")

@@ -58,6 +58,8 @@ class Outcome:
         Why nothing could be found out.
     runs : dict of str to Run
         By contender; ours is there once for each way.
+    noise : float or None
+        How much the right answers of a quantised model change with its inputs, as an error.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Outcome:
     source: str
     failure: str | None = None
     runs: dict[str, Run] = field(default_factory=dict)
+    noise: float | None = None
 
     def entry(self, name: str) -> Run:
         """Return the run of a contender, which is empty at first."""

@@ -101,11 +101,17 @@ class Trial(ABC):
                 worker.close()
         return self.outcome
 
-    def start(self, name: str, contender: Contender, path: Path) -> Worker:
+    def start(
+        self, name: str, contender: Contender, path: Path, inputs: str = "inputs.npz"
+    ) -> Worker:
         """Start a contender; its outputs go to ``NAME.npz``."""
-        files = self.directory / "inputs.npz", self.directory / f"{name}.npz"
+        files = self.directory / inputs, self.directory / f"{name}.npz"
         assignment = Assignment(path, *files, self.plan.threads, self.plan.window)
         return Worker(contender, assignment, self.directory / f"{name}.stderr")
+
+    def error_of(self, name: str) -> float:
+        """Return the largest error of what a contender has computed, see :func:`deviation`."""
+        return deviation(*(_arrays(self.directory / f"{n}.npz") for n in (name, "expected")))
 
     def _admit(self, name: str, start: Callable[[], Worker]) -> None:
         """Start a contender and check what it computes."""
@@ -113,7 +119,7 @@ class Trial(ABC):
         self.plan.say(f"starting {name}")
         try:
             worker = start()
-            run.error = deviation(self._array_list(f"{name}.npz"), self._array_list("expected.npz"))
+            run.error = self.error_of(name)
             if not run.error <= self.tolerance:  # NaN is no agreement
                 worker.close()
                 raise ContenderError(f"wrong by {run.error:.1e} of the largest output")
@@ -147,10 +153,6 @@ class Trial(ABC):
             run.compile_s = worker.ready["process_s"]
         return worker
 
-    def _array_list(self, name: str) -> list[np.ndarray]:
-        with np.load(self.directory / name) as file:
-            return [file[key] for key in file.files]
-
     def _take_turns(self) -> None:
         """All run once a round, in an order that is drawn anew each time."""
         order = random.Random(0)
@@ -166,3 +168,8 @@ class Trial(ABC):
                     continue
                 run.rounds_ms.append(1e3 * turn["median_s"])
                 run.peak_mb = turn["peak_bytes"] / 1e6
+
+
+def _arrays(path: Path) -> list[np.ndarray]:
+    with np.load(path) as file:
+        return [file[key] for key in file.files]

@@ -12,6 +12,7 @@ from real.catalogue import RealModel
 
 _SEED = 0
 _BITS = (0, 2)
+_MOVE = 1e-3
 _ROUNDING = ("QuantizeLinear", "DynamicQuantize", "QLinear")
 
 
@@ -41,6 +42,16 @@ def draw_inputs(model: RealModel, file: onnx.ModelProto) -> dict[str, np.ndarray
         )
         arrays[name] = np.asarray(drawn, dtype)
     return arrays
+
+
+def move_inputs(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return inputs that differ by about a thousandth, a fraction of a step of 8 bits."""
+    random = np.random.default_rng(_SEED)
+    moved = {}
+    for name, array in arrays.items():
+        change = random.normal(1, _MOVE, array.shape) if array.dtype.kind == "f" else 1
+        moved[name] = np.asarray(array * change, array.dtype)
+    return moved
 
 
 def fix_shapes(file: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> None:

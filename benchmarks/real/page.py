@@ -29,10 +29,12 @@ def _heading(survey: Survey) -> str:
         "others read it with the\nshapes fixed. Milliseconds are medians of interleaved rounds. "
         "*Ratio* is the best of the others divided by ours: above 1\nours is faster. *Error* is "
         "the largest deviation from ONNX Runtime without optimisations, relative to the largest "
-        "value,\nof ours and of ONNX Runtime with optimisations; up to 1e-4 is right, and 0.1 "
-        "where a model rounds what it computes\nto integers. *Compile* is the whole command, "
-        "first with empty caches, then again, and the most memory that it took;\n*run* is the "
-        "most memory of a process that runs the model, Python included."
+        "value,\nof ours and of ONNX Runtime with optimisations; up to 1e-4 is right. A model "
+        "that rounds what it computes to integers\nhas *noise*: how much ONNX Runtime's answers "
+        "change when its inputs change by a thousandth, less than a step of 8 bits\n(0 where they "
+        "are whole numbers). There an error up to twice that is right, and one up to 0.1. "
+        "*Compile* is the whole\ncommand, first with empty caches, then again, and the most memory "
+        "that it took; *run* is the most memory of a process\nthat runs the model, Python included."
     )
 
 
@@ -53,7 +55,16 @@ def _summary(outcomes: list[Outcome]) -> str:
 def _table(outcomes: list[Outcome]) -> str:
     shown = [name for name in PEERS if any(name in o.runs for o in outcomes)]
     header = ["file", "ours ms", *(PEERS[name] for name in shown), "ratio"]
-    header += ["error", "ONNX Runtime's", "compile s", "again s", "MB", "run MB", "ONNX Runtime's"]
+    header += [
+        "error",
+        "ONNX Runtime's",
+        "noise",
+        "compile s",
+        "again s",
+        "MB",
+        "run MB",
+        "ONNX Runtime's",
+    ]
     return markdown.table(header, [_row(outcome, shown) for outcome in outcomes])
 
 
@@ -67,6 +78,7 @@ def _row(outcome: Outcome, peers: list[str]) -> list[str]:
         NONE if estimate is None else f"{estimate.median:.2f}",
         number(own.error, ".0e"),
         number(theirs.error, ".0e"),
+        number(outcome.noise, ".0e"),
         number(own.compile_s, ".1f"),
         number(own.again_s, ".1f"),
         number(own.compile_mb, ".0f"),

@@ -6,6 +6,7 @@ It is computed in float64, in which the order of operations does not show in res
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,13 @@ class Eliminated:
     rest: Term
     pivots: list[Term]
     swaps: list[Term]
+
+    def solutions(self) -> Term:
+        """Return what became of the other columns; NaN where a matrix is singular."""
+        result = self.rest
+        for pivot in self.pivots:
+            result = result.filled(pivot.equals(0), math.nan)
+        return result
 
 
 def eliminated(emit: NodeEmitter, matrices: Term, others: Term | None = None) -> Eliminated:

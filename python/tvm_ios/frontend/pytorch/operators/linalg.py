@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from tvm import relax
 
 from ...emitter import constant, shape_of
-from ...onnx.operators.elimination import Eliminated, check_size, column, determinants, eliminated
+from ...onnx.operators.elimination import check_size, column, determinants, eliminated
 from ...onnx.operators.formula import Term
 from ...onnx.operators.table import Value
 from ..node_emitter import AtenEmitter
@@ -70,14 +69,7 @@ def inverse(emit: AtenEmitter, data: relax.Expr, *, check_errors: bool = False) 
     (matrices,) = _wide(emit, data)
     found = eliminated(emit, matrices, Term(emit, constant(np.eye(shape_of(data)[-1]))))
     info = _failed(emit, [pivot.equals(0) for pivot in found.pivots], 1)
-    return _result(emit, _undefined_if_singular(found)), info
-
-
-def _undefined_if_singular(found: Eliminated) -> Term:
-    result = found.rest
-    for pivot in found.pivots:
-        result = result.filled(pivot.equals(0), math.nan)
-    return result
+    return _result(emit, found.solutions()), info
 
 
 @operator("_linalg_solve_ex.default")
@@ -98,7 +90,7 @@ def solve(
     if not left:
         a, b = _turned(emit, a), _turned(emit, b)
     found = eliminated(emit, a, b)
-    result = _undefined_if_singular(found)
+    result = found.solutions()
     info = _failed(emit, [pivot.equals(0) for pivot in found.pivots], 3)
     return _result(emit, result if left else _turned(emit, result)), None, None, info
 

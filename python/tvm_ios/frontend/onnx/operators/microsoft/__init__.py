@@ -9,6 +9,7 @@ from . import (  # noqa: F401 - each registers its operators
     convolution,
     embedding,
     grouped_attention,
+    matrices,
     narrow_weights,
     normalization,
     product,

@@ -162,17 +162,6 @@ def each_group(
 
     Many groups of a tile that accesses no padding run in a loop. The code of hundreds of taps would
     take LLVM a minute, and would not fit into the cache of instructions.
-
-    Parameters
-    ----------
-    core : Core
-        The core that runs the kernel.
-    window : Window
-        How a column reads the input.
-    tile : ColumnTile
-        The columns.
-    body : callable
-        Emits the code of one group.
     """
     groups = tap_groups(core, window)
     size = len(groups[0])

@@ -8,7 +8,8 @@ scale ``s``, the zero point ``z``, and the range of the integers. If the value i
 another scale, it is multiplied by that one instead.
 
 Operators that move integers, or choose the largest, do so with values in float32. A cast of what is
-rounded and clipped to an integer, and back to float32, changes nothing.
+rounded and clipped to an integer, and back to float32, changes nothing. Integers from elsewhere are
+cast to float32, and then rounded and clipped, which changes nothing but shows their grid.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class _Rewriter(PyExprMutator):
         self._bound = bound
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
+        if is_op(call, "quantize") and is_float32(call.args[0]):
+            return self._quantized(call)
         grid = None
         if is_op(call, "dequantize"):
             grid = _grid(call)
@@ -65,7 +68,21 @@ class _Rewriter(PyExprMutator):
         if grid is None or not is_float32(call):
             return super().visit_call_(call)
         found = self._in_float(call.args[0], grid)
+        if found is None and is_op(call, "dequantize"):
+            found = self._bounded(call.args[0], grid)
         return super().visit_call_(call) if found is None else found
+
+    def _bounded(self, integers: relax.Expr, grid: _Grid) -> relax.Expr:
+        """Return what integers from elsewhere stand for, in the steps of what is on a grid."""
+        limits = np.iinfo(str(integers.ty.dtype))
+        wide = self.builder_.emit(relax.op.astype(self.visit_expr(integers), "float32"))
+        if grid.zero:
+            zero = relax.const(float(grid.zero), "float32")
+            wide = self.builder_.emit(relax.op.subtract(wide, zero))
+        whole = self.builder_.emit(relax.op.round(wide))
+        low, high = limits.min - grid.zero, limits.max - grid.zero
+        inside = self.builder_.emit(relax.op.clip(whole, low, high))
+        return self._scaled(inside, _Grid(grid.scale, 0))
 
     def _in_float(self, integers: relax.Expr, grid: _Grid) -> relax.Expr | None:
         """Return what integers stand for; None if they come from elsewhere."""
@@ -88,17 +105,28 @@ class _Rewriter(PyExprMutator):
         written = _grid(value)
         if written is None:
             return None
-        limits = np.iinfo(str(value.ty.dtype))
-        steps = self.visit_expr(value.args[0])
-        if written.scale != 1.0:
-            factor = relax.const(written.scale, "float32")
+        inside = self._steps(value, written, low, high)
+        return self._scaled(inside, _Grid(grid.scale, grid.zero - written.zero))
+
+    def _steps(self, quantize: relax.Call, grid: _Grid, low: float, high: float) -> relax.Expr:
+        """Return the distance from the zero point of what is quantised, and then clipped."""
+        limits = np.iinfo(str(quantize.ty.dtype))
+        steps = self.visit_expr(quantize.args[0])
+        if grid.scale != 1.0:
+            factor = relax.const(grid.scale, "float32")
             steps = self.builder_.emit(relax.op.divide(steps, factor))
         rounded = self.builder_.emit(relax.op.round(steps))
-        low, high = (
-            bound - written.zero for bound in (max(limits.min, low), min(limits.max, high))
-        )
-        inside = self.builder_.emit(relax.op.clip(rounded, low, high))
-        return self._scaled(inside, _Grid(grid.scale, grid.zero - written.zero))
+        low, high = max(limits.min, low) - grid.zero, min(limits.max, high) - grid.zero
+        return self.builder_.emit(relax.op.clip(rounded, low, high))
+
+    def _quantized(self, call: relax.Call) -> relax.Expr:
+        """Return the cast of steps that are computed in float32, and may be read so."""
+        grid = _grid(call)
+        if grid is None:
+            return super().visit_call_(call)
+        inside = self._steps(call, grid, -math.inf, math.inf)
+        whole = self.builder_.emit(self._scaled(inside, _Grid(1.0, -grid.zero)))
+        return relax.op.astype(whole, call.ty.dtype)
 
     def _moved(self, move: relax.Call, grid: _Grid) -> relax.Expr | None:
         """Return the move of the values in float32."""

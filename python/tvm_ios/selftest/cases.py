@@ -238,6 +238,12 @@ def _rows_by_index(b: Builder, x: relax.Expr, numbers: relax.Expr) -> relax.Var:
     return b.emit(op.take(x, b.emit(counted), axis=0))
 
 
+def _cast(b: Builder, x: relax.Expr) -> relax.Var:
+    """Emit casts to bytes, which cut fractions off, and back."""
+    whole = b.emit(op.astype(b.emit(op.clip(x, -2, 2)), "int8"))
+    return b.emit(op.astype(whole, b.dtype))
+
+
 def _attention(b: Builder, *inputs: relax.Expr, biased: bool = False) -> relax.Var:
     """Emit an attention of several heads, whose bias is the same for all queries."""
     query, key, value = (b.emit(op.permute_dims(x, (0, 2, 1, 3))) for x in inputs)
@@ -316,6 +322,7 @@ CASES: tuple[Case, ...] = (
 CPU_CASES = (
     *CASES,
     Case("rows by index", _rows_by_index, ((11, 7), (23,))),
+    Case("casts to bytes", _cast, ((3, 11, 67),)),
     Case("wide convolution 5x5", lambda b, x: conv(b, x, 48, 5), ((1, 48, 27, 27),), product=True),
     Case(
         "wide first convolution",

@@ -29,6 +29,9 @@ STORED = "uint8"
 FACTORS = "int8"
 """The type of tensors that hold what they are multiplied by."""
 
+WHOLE = {"int8": 1, "uint8": 1, "int32": 4}
+"""The types of integers that are cast from and to float32, and their bytes."""
+
 DOT4 = "int32"
 """The type of an operand of dot4, whose lowest byte comes first in memory."""
 
@@ -64,6 +67,31 @@ class Grid:
         multiple = tirx.nearbyint(value * splat(T.float32(1.0 / self.scale), lanes))
         number = T.cast(multiple, _typed("int32", lanes)) - splat(T.int32(self.low), lanes)
         return T.cast(number, _typed(STORED, lanes))
+
+
+@dataclass(frozen=True)
+class Integers:
+    """The format of integers of a type, which are read as float32; fractions are cut off.
+
+    Attributes
+    ----------
+    dtype : str
+        One of :data:`WHOLE`.
+    """
+
+    dtype: str
+    sources: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def num_bytes(self) -> int:
+        return WHOLE[self.dtype]
+
+    def widened(self, bits: Expr) -> Expr:
+        return T.cast(bits, _typed("float32", lanes_in(bits)))
+
+    def narrowed(self, value: Expr) -> Expr:
+        lanes = lanes_in(value)
+        return T.cast(T.cast(value, _typed("int32", lanes)), _typed(self.dtype, lanes))
 
 
 def as_dot4(buffer: Any, shape: Sequence[int]) -> Any:

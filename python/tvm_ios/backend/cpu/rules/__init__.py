@@ -4,6 +4,7 @@
 from . import planes, rows, strided
 from .attention import attention
 from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of
+from .casts import cast
 from .channels import reordered
 from .channels_last import to_channels_first, to_channels_last
 from .concat import concat
@@ -18,6 +19,7 @@ RULES: dict[str, Rule] = {
     "max_pool2d": planes.pool2d,
     "avg_pool2d": planes.pool2d,
     "adaptive_avg_pool2d": planes.plane_sum,
+    "astype": cast,
     "attention": attention,
     "attention_bias": attention,
     "check_indices": check_indices,

@@ -12,11 +12,13 @@ from ....graph.rearrange import Rearrangement
 from ....lowering.no_rule import NoRule, shape_of
 from ....ops.window import Window
 from ....relax_ir.expressions import is_float32
+from ..isa.storage import Format
 from ..kernels.compose import fused_horizontally, with_shapes
 from ..kernels.convert import unblock_kernel
 from ..kernels.layout import PLAIN
 from ..kernels.maps.planes import Planes, planes_kernel
 from ..kernels.rows.strided import StridedMap, strided_kernel
+from ..kernels.storage import with_storage
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
 
@@ -26,7 +28,7 @@ def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Ch
     if op.source is None:
         raise NoRule
     moved = Rearrangement.of(shape_of(op.source))
-    return _strided(op, op.source, moved, binder, config)
+    return mapped(op, op.source, moved, binder, config)
 
 
 def movement(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -43,7 +45,7 @@ def movement(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
         kernel = unblock_kernel(shape_of(source), layout)
         kernel = with_shapes(kernel, [kernel.inputs[0].shape], [moved.shape])
         return Choice(kernel, (InputBinding(source),), PLAIN)
-    return _strided(op, source, moved, binder, config)
+    return mapped(op, source, moved, binder, config)
 
 
 def sampling(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -111,14 +113,33 @@ def movement_of(op: Operator) -> Rearrangement:
     return moved
 
 
-def _strided(
+def mapped(
     op: Operator,
     source: relax.Expr,
     moved: Rearrangement,
     binder: InputBinder,
     config: LoweringConfig,
+    *,
+    read: Format | None = None,
+    written: Format | None = None,
 ) -> Choice:
-    """Apply the operator's epilogue to ``source`` as rearranged by ``moved``."""
+    """Apply the operator's epilogue to ``source`` as rearranged by ``moved``.
+
+    Parameters
+    ----------
+    op : Operator
+    source : relax.Expr
+    moved : Rearrangement
+    binder : InputBinder
+    config : LoweringConfig
+    read, written : Format or None
+        The formats of the source and of the result if their type is not float32.
+
+    Raises
+    ------
+    NoRule
+        If strides cannot express how an argument is broadcast.
+    """
     arguments = []
     for expr in op.arguments:
         argument = Rearrangement.of(shape_of(expr)).broadcast(moved.shape).reshaped(moved.stored)
@@ -127,4 +148,9 @@ def _strided(
         arguments.append(argument.strides)
     strided = StridedMap(moved.stored, moved.strides, op.epilogue, tuple(arguments))
     bindings = tuple(binder.plain(expr) for expr in (source, *op.arguments))
-    return row_major(strided_kernel(strided, config.core), bindings, op)
+    kernel = with_storage(
+        strided_kernel(strided, config.core),
+        {} if read is None else {0: read},
+        {} if written is None else {0: written},
+    )
+    return row_major(kernel, bindings, op)

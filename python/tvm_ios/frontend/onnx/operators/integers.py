@@ -116,10 +116,11 @@ def product_of(
     if not computed or known is None or known.ndim != 2 or shape_of(a_zero_point) not in ((), (1,)):
         left = less_zero(emit, a, a_zero_point, -2)
         return emit(relax.op.matmul(left, right))
-    product = emit(relax.op.matmul(emit.cast(a, "float32"), right))
     sums = constant(known.sum(0, dtype="float64").astype("float32"))
     zero = emit.cast(emit.reshape(a_zero_point, []), "float32")
-    return emit(relax.op.subtract(product, emit(relax.op.multiply(sums, zero))))
+    added = emit(relax.op.multiply(sums, zero))  # before the product, which subtracts it at once
+    product = emit(relax.op.matmul(emit.cast(a, "float32"), right))
+    return emit(relax.op.subtract(product, added))
 
 
 def _ends(emit: NodeEmitter, right: relax.Expr, depth: int) -> Iterator[int]:

@@ -116,7 +116,7 @@ NETWORKS = {
     residual: 3,
     branches: 4,
     groups: 3,
-    read_by_tvm: 1,
+    read_by_tvm: 2,
     dense: 2,
     pooled: 2,
 }

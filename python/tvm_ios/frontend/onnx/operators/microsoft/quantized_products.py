@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from ....emitter import dtype_of
+from ....emitter import dtype_of, shape_of
 from ...node_emitter import NodeEmitter
 from ..convolution import qlinear_conv
 from ..integers import check_bytes, less_zero, placed, product_of
@@ -40,10 +40,20 @@ def scaled_product(
     check_scale(emit, a_scale)
     check_scale(emit, b_scale)
     a_scale, a_zero_point = one_grid(emit, dtype_of(a), a_scale, a_zero_point)
+    factor = _of_columns(emit, a_scale, b_scale, b)
     total = product_of(emit, a, less_zero(emit, b, b_zero_point, -1), a_zero_point)
-    factor = emit.product(a_scale, placed(emit, b_scale, total, -1))
-    result = emit(relax.op.multiply(total, emit.cast(factor, "float32")))
+    result = emit(relax.op.multiply(total, factor))
     return with_bias(emit, result, None if bias is None else emit.cast(bias, "float32"))
+
+
+def _of_columns(
+    emit: NodeEmitter, a_scale: relax.Expr, b_scale: relax.Expr, b: relax.Expr
+) -> relax.Expr:
+    """Return the product of scales for each column, by which a product's kernel can multiply."""
+    scales = emit.cast(placed(emit, b_scale, b, -1), "float32")
+    if not shape_of(scales):
+        scales = emit.broadcast(scales, shape_of(b)[-1:])
+    return emit.product(emit.cast(a_scale, "float32"), scales)
 
 
 @contributed("MatMulIntegerToFloat")

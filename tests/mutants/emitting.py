@@ -155,8 +155,8 @@ MUTANTS = (
     Mutant(
         "a row's states change after its length",
         "python/tvm_ios/backend/cpu/kernels/rows/recurrent_steps.py",
-        "T.Cast(\"float32\", step) < lengths[row]",
-        "T.Cast(\"float32\", step) <= lengths[row]",
+        'T.Cast("float32", step) < lengths[row]',
+        'T.Cast("float32", step) <= lengths[row]',
         (f"{_RECURRENCE}::test_layers",),
     ),
     Mutant(
@@ -165,6 +165,27 @@ MUTANTS = (
         "for place in (0, 2, 1)]",
         "for place in (0, 1, 2)]",
         ("frontend/onnx/test_recurrent.py::test_other_types",),
+    ),
+    Mutant(
+        "regions are a pixel large at least, also where samples begin half a pixel before",
+        "python/tvm_ios/ops/regions.py",
+        "        if not pool.half_pixel:\n            length",
+        "        if True:\n            length",
+        ("frontend/onnx/test_detection.py::test_aligned_regions",),
+    ),
+    Mutant(
+        "halves of pixels are rounded towards 0",
+        "python/tvm_ios/ops/regions.py",
+        "half = tirx.abs(x - whole) >= self",
+        "half = tirx.abs(x - whole) > self",
+        ("frontend/onnx/test_detection.py::test_largest_of_regions",),
+    ),
+    Mutant(
+        "the mask of a deformed convolution is in another order than its offsets",
+        "python/tvm_ios/frontend/onnx/operators/deformed.py",
+        "return emit.transpose(apart, [0, 1, 4, 2, 3])",
+        "return emit.transpose(apart, [0, 1, 4, 3, 2])",
+        ("frontend/onnx/test_detection.py::test_deformed_convolutions",),
     ),
     Mutant(
         "results of a recurrent layer are taken for each other",

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from tvm import relax
 
@@ -25,6 +27,7 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
 ) -> relax.Expr:
+    check_scale(emit, scale, divides=True)
     dtype = "uint8" if zero_point is None else dtype_of(zero_point)
     if output_dtype:
         dtype = name_of_type(emit, output_dtype)
@@ -221,6 +224,13 @@ def dynamic_quantize_linear(emit: NodeEmitter, data: relax.Expr) -> Value:
     return quantized_by_range(emit, data)
 
 
+def _extreme(emit: NodeEmitter, reduce: Callable[..., relax.Expr], data: relax.Expr) -> relax.Expr:
+    """Reduce all elements, first those of each row, which workers share."""
+    ndim = len(shape_of(data))
+    rows = emit(reduce(data, [ndim - 1], True)) if ndim > 1 else data
+    return emit(reduce(rows, list(range(ndim))))
+
+
 def quantized_by_range(
     emit: NodeEmitter, data: relax.Expr
 ) -> tuple[relax.Expr, relax.Expr, relax.Expr]:
@@ -231,9 +241,8 @@ def quantized_by_range(
     is an integer.
     """
     zero = emit.scalar(0, data)
-    axes = list(range(len(shape_of(data))))
-    largest = emit(relax.op.maximum(relax.op.max(data, axes), zero))
-    least = emit(relax.op.minimum(relax.op.min(data, axes), zero))
+    largest = emit(relax.op.maximum(_extreme(emit, relax.op.max, data), zero))
+    least = emit(relax.op.minimum(_extreme(emit, relax.op.min, data), zero))
     width = emit(relax.op.subtract(largest, least))
     scale = emit(relax.op.divide(width, emit.scalar(255, data)))
     scale = emit(relax.op.where(relax.op.equal(width, zero), emit.scalar(1, data), scale))

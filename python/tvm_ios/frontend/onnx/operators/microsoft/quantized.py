@@ -42,7 +42,6 @@ def quantized(
     zero_point: relax.Expr | None,
 ) -> relax.Expr:
     """Return numbers as integers of one scale."""
-    check_scale(emit, scale, divides=True)
     return quantize_linear(emit, data, *one_grid(emit, dtype, scale, zero_point))
 
 
@@ -267,5 +266,4 @@ def quantize(
     *,
     axis: int = 1,
 ) -> Value:
-    check_scale(emit, scale, divides=True)
     return linear.quantize(emit, data, scale, zero_point, axis=axis)

@@ -14,6 +14,7 @@ import pytest
 from onnx import helper
 
 import tvm_ios
+from support.contributed import Node, compiled, numbers
 from tvm_ios.errors import ModelError
 
 
@@ -123,3 +124,15 @@ def test_truths_that_are_one_hot(tmp_path: Path) -> None:
     x = np.array([1, 2, -1, 0, 5, -9])
     result = _run(tmp_path / "m.onnx", x, "OneHot", [4], np.array([True, False]), axis=0)
     np.testing.assert_array_equal(result, np.arange(4)[:, None] != np.where(x < 0, x + 4, x))
+
+
+def test_rows_are_not_written_before_the_begin_of_a_cache(tmp_path: Path) -> None:
+    """Places would count from its end."""
+    node = Node(
+        "TensorScatter",
+        [numbers(1, 6, 4), numbers(1, 2, 4), np.array([-1])],
+        domain="",
+        opset=24,
+    )
+    with pytest.raises(IndexError, match="must be from 0 to 5, got -1"):
+        compiled(tmp_path, node)

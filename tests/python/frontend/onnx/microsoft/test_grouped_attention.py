@@ -133,10 +133,17 @@ def test_what_is_behind_the_end_of_a_cache_is_not_read(tmp_path: Path) -> None:
     assert all(np.isfinite(result).all() for result in results)
 
 
-@pytest.mark.parametrize(("length", "known"), [(0, True), (9, True), (0, False)])
-def test_a_length_beyond_the_cache_is_an_error(length: int, known: bool, tmp_path: Path) -> None:
-    step = ONE._replace(lengths=(length, 4), known=known)
-    error = ModelError if known else IndexError
+@pytest.mark.parametrize(
+    "step",
+    [
+        ONE._replace(lengths=(0, 4)),
+        ONE._replace(lengths=(4, 9)),
+        ONE._replace(lengths=(0, 4), known=False),
+        ONE._replace(past=12, lengths=(4, 9), known=False),
+    ],
+)
+def test_a_length_beyond_the_cache_is_an_error(step: Step, tmp_path: Path) -> None:
+    error = ModelError if step.known else IndexError
     with pytest.raises(error, match=r"has its last rows at|must be from 0 to 7, got"):
         compiled(tmp_path, step.node(), **step.attributes())
 
@@ -148,8 +155,8 @@ INVALID: dict[str, tuple[Step, dict[str, Any]]] = {
     "returns scores": (Step(), {"qk_output": 1}),
     "reads keys behind a query": (Step(), {"causal": 0}),
     "has no cosines and sines": (Step(), {"do_rotary": 1}),
-    "8 rows with 0 past ones": (Step(rows=1, total=8), {}),
-    "5 new rows, but 4 in all": (Step(total=4), {}),
+    "8 rows after a step of 1, and 0 before it": (Step(rows=1, total=8), {}),
+    "4 rows after a step of 5": (Step(total=4), {}),
     r"an attention bias of \[2, 4, 5, 7\]": (Step(bias=numbers(2, 4, 5, 7)), {}),
 }
 

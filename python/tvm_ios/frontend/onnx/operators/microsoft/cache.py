@@ -67,8 +67,8 @@ class Cache:
         length = max(total, before)
         if shape_of(last) not in ((batch,), (batch, 1)):
             raise emit.error(f"has lengths of {list(shape_of(last))} for {batch} images.")
-        if count > total:
-            raise emit.error(f"has {count} new rows, but {total} in all.")
+        if not count <= total <= before + count:
+            raise emit.error(f"has {total} rows after a step of {count}, and {before} before it.")
         if count == total:
             return cls(constant(np.zeros(batch, "int64")), 0, before, length)
         lasts = emit.cast(emit.reshape(last, [batch]), "int64")

@@ -33,12 +33,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--limit", type=float, default=600.0, metavar="S", help="seconds of a model (default: 600)"
     )
+    parser.add_argument(
+        "--note", default="", metavar="TEXT", help="for the page: what else the machine did"
+    )
     return surveying.run(parser.parse_args(argv), _TOOL, page.render, _survey)
 
 
 def _survey(options: argparse.Namespace, survey: Survey | None) -> Survey:
     """Try the models that the survey does not have yet."""
     survey = surveying.go_on(options, survey, ["onnx"])
+    if options.note:
+        survey.settings["note"] = options.note
     task = Task(
         surveying.peers(options),
         options.threads,

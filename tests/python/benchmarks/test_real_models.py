@@ -202,6 +202,7 @@ def test_the_command_line(capsys, tmp_path: Path) -> None:
         capsys.readouterr().err
     )
     file = tmp_path / "s.json"
-    arguments = ["--models", "nudenet", "--limit", "0.2", "--json", str(file)]
+    arguments = ["--models", "nudenet", "--limit", "0.2", "--json", str(file), "--note", "Busy."]
     assert real_models.main([*arguments, "--wheels", str(tmp_path)]) == 0
     assert json.loads(file.read_text())["outcomes"][0]["failure"] == "it took more than 0.2 s"
+    assert ". Busy.\n" in capsys.readouterr().out

@@ -109,8 +109,9 @@ def reference_cast(x: np.ndarray, dtype: str, saturate: bool) -> np.ndarray:
     return ReferenceEvaluator(model_of([node], {"x": x}, {"y": dtype})).run(None, {"x": x})[0]
 
 
-@pytest.mark.parametrize("rounding", ["up", "down", "nearest"])
-@pytest.mark.parametrize("saturate", [1, 0])
+@pytest.mark.parametrize(
+    ("rounding", "saturate"), [("up", 1), ("nearest", 0), ("down", 1), ("down", 0)]
+)
 def test_powers_of_two_are_those_of_onnx_runtime(
     rounding: str, saturate: int, tmp_path: Path
 ) -> None:
@@ -125,8 +126,12 @@ def test_powers_of_two_are_those_of_onnx_runtime(
     check_equal([compiled(model, tmp_path)(x)], session.run(None, {"x": x}))
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS[:1], *FLOATS[2:3], QUARTER, *INTEGERS])
-@pytest.mark.parametrize("scales", ["tensor", "axis", "blocks"])
+@pytest.mark.parametrize(
+    ("dtype", "scales"),
+    [(FLOATS[0], "tensor"), (FLOATS[1], "axis"), (FLOATS[2], "blocks"), (QUARTER, "blocks"),
+     ("int4", "tensor"), ("uint4", "axis"), ("int4", "blocks"), ("int2", "axis"),
+     ("uint2", "blocks")],
+)  # fmt: skip
 def test_numbers_are_quantised(dtype: str, scales: str, tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     x = (random.standard_normal((3, 7, 5)) * 6).astype("float32")
@@ -145,7 +150,7 @@ def test_numbers_are_quantised(dtype: str, scales: str, tmp_path: Path) -> None:
     check_equal(compiled(model, tmp_path)(x), ReferenceEvaluator(model).run(None, {"x": x}))
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, "int4", "uint4"])
+@pytest.mark.parametrize("dtype", [FLOATS[0], FLOATS[3], "int4", "uint4"])
 def test_narrow_weights_are_those_of_onnx_runtime(dtype: str, tmp_path: Path) -> None:
     """A product with weights in blocks, as models have them."""
     random = np.random.default_rng(2)
@@ -192,7 +197,7 @@ def test_elements_are_moved(dtype: str, tmp_path: Path) -> None:
     check_equal(results, right)
 
 
-@pytest.mark.parametrize("dtype", [FLOATS[0], FLOATS[1], FLOATS[2]])
+@pytest.mark.parametrize("dtype", FLOATS[1:3])
 def test_rows_are_written_and_kinds_are_told(dtype: str, tmp_path: Path) -> None:
     x, update = numbers(dtype).reshape(2, 32, 4), numbers(dtype)[::-1][:16].reshape(2, 2, 4)
     nodes = [

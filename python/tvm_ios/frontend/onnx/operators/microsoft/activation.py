@@ -64,19 +64,18 @@ def activated(
 
 
 def activated_by_name(
-    emit: NodeEmitter, data: relax.Expr, name: str | None, **parameters: float | None
+    emit: NodeEmitter, data: relax.Expr, name: str | None, **parameters: float
 ) -> relax.Expr:
-    """Apply an activation with parameters by name, of which those that it lacks must be None."""
-    given = {key: number for key, number in parameters.items() if number is not None}
+    """Apply an activation as :func:`activated` does, with its parameters by name."""
     if not name:
         return data
     convert, names = _known(emit, name)
-    if set(given) != set(names):
+    if set(parameters) != set(names):
         raise emit.error(
-            f"has the parameters {sorted(given)} of its activation {name}, which takes "
+            f"has the parameters {sorted(parameters)} of its activation {name}, which takes "
             f"{sorted(names)}."
         )
-    return convert(emit, data, **given)
+    return convert(emit, data, **parameters)
 
 
 def _known(emit: NodeEmitter, name: str) -> tuple[Converter, tuple[str, ...]]:

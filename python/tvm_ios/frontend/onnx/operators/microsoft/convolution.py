@@ -38,29 +38,18 @@ def fused_conv(
     return activated(emit, result, activation, activation_params)
 
 
-@contributed("NhwcFusedConv", shared=_CONV)
+@contributed("NhwcFusedConv", shared=_CONV | {"activation", "activation_params"})
 def nhwc_fused_conv(
     emit: NodeEmitter,
     data: relax.Expr,
     weight: relax.Expr,
     bias: relax.Expr | None = None,
     summand: relax.Expr | None = None,
-    *,
-    activation: str | None = None,
-    activation_params: Sequence[float] = (),
-    **conv: Any,
+    **fused: Any,
 ) -> relax.Expr:
     """Convolve images with their channels last; the channels of the weights are not."""
-    result = fused_conv(
-        emit,
-        to_channels_first(emit, data),
-        weight,
-        bias,
-        None if summand is None else to_channels_first(emit, summand),
-        activation=activation,
-        activation_params=activation_params,
-        **conv,
-    )
+    added = None if summand is None else to_channels_first(emit, summand)
+    result = fused_conv(emit, to_channels_first(emit, data), weight, bias, added, **fused)
     return to_channels_last(emit, result)
 
 
@@ -70,23 +59,21 @@ def nhwc_conv(
     data: relax.Expr,
     weight: relax.Expr,
     bias: relax.Expr | None = None,
-    *,
-    group: int = 1,
-    **window: Any,
+    **conv: Any,
 ) -> relax.Expr:
     """Convolve images with their channels last, which those of the weights are, too.
 
     That is what ONNX Runtime's optimiser writes and its kernel reads, whatever the documentation of
     the operator says.
     """
-    channels = shape_of(data)[-1]
+    channels, group = shape_of(data)[-1], conv.get("group", 1)
     if shape_of(weight)[-1] * group != channels:
         raise emit.error(
             f"has weights of {list(shape_of(weight))} for {channels} channels in {group} groups; "
             "their channels must be the last axis."
         )
     moved = [to_channels_first(emit, x) for x in (data, weight)]
-    return to_channels_last(emit, convolution.conv(emit, *moved, bias, group=group, **window))
+    return to_channels_last(emit, convolution.conv(emit, *moved, bias, **conv))
 
 
 def to_channels_first(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tvm import relax
@@ -14,6 +15,8 @@ from .activation import activated_by_name, fast_gelu
 from .domain import contributed
 
 _PRODUCT = frozenset(("alpha", "transA", "transB", "transBatchA", "transBatchB"))
+_PREFIX = "activation_"
+_ACTIVATION = frozenset(("activation", *(_PREFIX + name for name in ("alpha", "beta", "gamma"))))
 
 
 @contributed("FusedMatMul", "TransposeMatMul")
@@ -49,51 +52,36 @@ def _ordered(emit: NodeEmitter, x: relax.Expr, transposed: bool, batched: bool) 
     return emit.transpose(x, order)
 
 
-@contributed("FusedMatMulActivation", shared=_PRODUCT)
+@contributed("FusedMatMulActivation", shared=_PRODUCT | _ACTIVATION)
 def fused_matmul_activation(
-    emit: NodeEmitter,
-    a: relax.Expr,
-    b: relax.Expr,
-    *,
-    activation: str,
-    activation_alpha: float | None = None,
-    activation_beta: float | None = None,
-    activation_gamma: float | None = None,
-    **product: Any,
+    emit: NodeEmitter, a: relax.Expr, b: relax.Expr, **attributes: Any
 ) -> relax.Expr:
-    result = fused_matmul(emit, a, b, **product)
-    return activated_by_name(
-        emit,
-        result,
-        activation,
-        alpha=activation_alpha,
-        beta=activation_beta,
-        gamma=activation_gamma,
-    )
+    activation, product = _divided(attributes)
+    return activated_by_name(emit, fused_matmul(emit, a, b, **product), **activation)
 
 
-@contributed("FusedGemm", shared=frozenset(("alpha", "beta", "transA", "transB")))
+@contributed("FusedGemm", shared=frozenset(("alpha", "beta", "transA", "transB")) | _ACTIVATION)
 def fused_gemm(
     emit: NodeEmitter,
     a: relax.Expr,
     b: relax.Expr,
     c: relax.Expr | None = None,
-    *,
-    activation: str | None = None,
-    activation_alpha: float | None = None,
-    activation_beta: float | None = None,
-    activation_gamma: float | None = None,
-    **product: Any,
+    **attributes: Any,
 ) -> relax.Expr:
-    result = matmul.gemm(emit, a, b, c, **product)
-    return activated_by_name(
-        emit,
-        result,
-        activation,
-        alpha=activation_alpha,
-        beta=activation_beta,
-        gamma=activation_gamma,
-    )
+    activation, product = _divided(attributes)
+    return activated_by_name(emit, matmul.gemm(emit, a, b, c, **product), **activation)
+
+
+def _divided(attributes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the name and the parameters of an activation, and the attributes of a product."""
+    activation: dict[str, Any] = {"name": None}
+    product = {}
+    for name, value in attributes.items():
+        if name in _ACTIVATION:
+            activation["name" if name == "activation" else name.removeprefix(_PREFIX)] = value
+        else:
+            product[name] = value
+    return activation, product
 
 
 @contributed("GemmFastGelu")

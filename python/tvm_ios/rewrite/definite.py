@@ -104,6 +104,8 @@ def _cast(emit: Emit, call: relax.Call) -> relax.Expr:
     finite = emit(relax.op.isfinite(data))
     data = emit(relax.op.where(finite, data, _number(0, data)))
     bits = int(tvm.DataType(name).bits)
+    if name == "uint64":
+        return _unsigned(emit, data)
     if bits == 64:
         return relax.op.astype(data, name)
     wide = emit(relax.op.astype(data, "int64"))
@@ -113,6 +115,20 @@ def _cast(emit: Emit, call: relax.Call) -> relax.Expr:
         flipped = emit(relax.op.bitwise_xor(rest, sign))
         rest = emit(relax.op.subtract(flipped, sign))
     return relax.op.astype(rest, name)
+
+
+def _unsigned(emit: Emit, data: relax.Expr) -> relax.Expr:
+    """Cast to uint64 by way of int64, whose range a number is moved into before."""
+    half = relax.const(2.0**63, "float64")
+    data = emit(relax.op.astype(data, "float64"))
+    rounds = emit(relax.op.floor(relax.op.multiply(data, relax.const(2.0**-64, "float64"))))
+    rest = emit(relax.op.subtract(data, relax.op.multiply(rounds, relax.const(2.0**64, "float64"))))
+    data = emit(relax.op.where(relax.op.less(relax.op.abs(data), half), data, rest))
+    is_upper = emit(relax.op.greater_equal(data, half))
+    moved = emit(relax.op.where(is_upper, relax.op.subtract(data, half), data))
+    lower = emit(relax.op.astype(emit(relax.op.astype(moved, "int64")), "uint64"))
+    upper = relax.op.add(lower, relax.const(np.uint64(2**63), "uint64"))
+    return relax.op.where(is_upper, emit(upper), lower)
 
 
 def _difference(emit: Emit, call: relax.Call) -> relax.Expr:

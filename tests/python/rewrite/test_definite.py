@@ -67,6 +67,13 @@ def test_casts(dtype: str) -> None:
     np.testing.assert_array_equal(long, [0, 0, 0, -1, 300, -129])
 
 
+def test_casts_to_the_widest_unsigned_integers() -> None:
+    x = np.array([np.nan, -1.5, -1280, 2.0**63, 2.0**63 + 2.0**40, -(2.0**63) - 2.0**41, 2.0**65])
+    (result,) = _run(lambda a: [op.astype(a, "uint64")], np.tile(x.astype("float32"), (5, 1)))
+    wanted = [0 if np.isnan(number) else int(number) % 2**64 for number in x]
+    np.testing.assert_array_equal(result, np.tile(np.array(wanted, "uint64"), (5, 1)))
+
+
 def test_a_cast_of_a_limited_number_stays_one_step() -> None:
     mod = relax_module(
         lambda emit, x: emit(op.astype(emit(op.clip(x, -128.0, 127.0)), "int8")), (4, 5)

@@ -149,3 +149,11 @@ def test_an_incomplete_concatenation(tmp_path: Path) -> None:
     inputs = [scale(0.1), zero(0), integers(2, 3), scale(0.1)]
     with pytest.raises(ModelError, match="has 2 inputs, but takes three for each part"):
         compiled(tmp_path, Node("QLinearConcat", inputs, [0, 1, 3]), axis=0)
+
+
+@pytest.mark.parametrize("inputs", [[scale(0.1), zero(0)], [scale(0.1), zero(0), None, zero(0)]])
+def test_a_result_without_a_scale(inputs: list[Any], tmp_path: Path) -> None:
+    given = [integers(2, 3), *inputs]
+    node = Node("QLinearSigmoid", given, constants_of(given, 0))
+    with pytest.raises(ModelError, match="needs a scale and a zero point of its data, and of its"):
+        compiled(tmp_path, node)

@@ -69,14 +69,23 @@ contributed("QLinearMul")(_of_two(relax.op.multiply))
 
 def _of_one(
     emit: NodeEmitter,
-    function: Callable[[relax.Expr], relax.Expr],
+    function: Callable[[relax.Expr], Value],
     data: relax.Expr,
-    x_scale: relax.Expr,
-    x_zero_point: relax.Expr | None,
-    y_scale: relax.Expr,
-    y_zero_point: relax.Expr | None,
+    grids: Sequence[relax.Expr | None],
 ) -> relax.Expr:
-    """Return a function of the numbers that integers stand for, as integers of the same type."""
+    """Return a function of the numbers that integers stand for, as integers of the same type.
+
+    Parameters
+    ----------
+    emit : NodeEmitter
+    function : callable
+    data : relax.Expr
+    grids : sequence of relax.Expr or None
+        The scale and the zero point of the data, then those of the result.
+    """
+    x_scale, x_zero_point, y_scale, y_zero_point = (*grids, *[None] * 4)[:4]
+    if x_scale is None or y_scale is None or len(grids) > 4:
+        raise emit.error("needs a scale and a zero point of its data, and of its result.")
     result = function(real(emit, data, x_scale, x_zero_point))
     return quantized(emit, result, dtype_of(data), y_scale, y_zero_point)
 
@@ -85,63 +94,44 @@ def _of_one(
 def qlinear_sigmoid(
     emit: NodeEmitter,
     data: relax.Expr,
-    x_scale: relax.Expr,
-    x_zero_point: relax.Expr | None,
-    y_scale: relax.Expr,
-    y_zero_point: relax.Expr | None = None,
+    *grids: relax.Expr | None,
 ) -> relax.Expr:
-    grids = x_scale, x_zero_point, y_scale, y_zero_point
-    return _of_one(emit, lambda x: sigmoid(emit, x), data, *grids)
+    return _of_one(emit, lambda x: sigmoid(emit, x), data, grids)
 
 
 @contributed("QLinearLeakyRelu")
 def qlinear_leaky_relu(
     emit: NodeEmitter,
     data: relax.Expr,
-    x_scale: relax.Expr,
-    x_zero_point: relax.Expr | None,
-    y_scale: relax.Expr,
-    y_zero_point: relax.Expr | None = None,
-    *,
+    *grids: relax.Expr | None,
     alpha: float = 0.01,
 ) -> relax.Expr:
-    grids = x_scale, x_zero_point, y_scale, y_zero_point
-    return _of_one(emit, lambda x: leaky_relu(emit, x, alpha=alpha), data, *grids)
+    return _of_one(emit, lambda x: leaky_relu(emit, x, alpha=alpha), data, grids)
 
 
 @contributed("QLinearSoftmax")
 def qlinear_softmax(
     emit: NodeEmitter,
     data: relax.Expr,
-    x_scale: relax.Expr,
-    x_zero_point: relax.Expr | None,
-    y_scale: relax.Expr,
-    y_zero_point: relax.Expr | None = None,
-    *,
+    *grids: relax.Expr | None,
     opset: int,
     axis: int = -1,
 ) -> relax.Expr:
     convert = softmax if opset >= _OPSET_OF_AXES else softmax_of_rows
-    grids = x_scale, x_zero_point, y_scale, y_zero_point
-    return _of_one(emit, lambda x: convert(emit, x, axis=axis), data, *grids)
+    return _of_one(emit, lambda x: convert(emit, x, axis=axis), data, grids)
 
 
 @contributed("QLinearReduceMean")
 def qlinear_reduce_mean(
     emit: NodeEmitter,
     data: relax.Expr,
-    x_scale: relax.Expr,
-    x_zero_point: relax.Expr | None,
-    y_scale: relax.Expr,
-    y_zero_point: relax.Expr | None = None,
-    *,
+    *grids: relax.Expr | None,
     axes: Sequence[int],
     keepdims: int,
 ) -> relax.Expr:
     ndim = len(shape_of(data))
     along = emit.axes(axes, ndim) or list(range(ndim))
-    grids = x_scale, x_zero_point, y_scale, y_zero_point
-    return _of_one(emit, lambda x: emit(relax.op.mean(x, along, bool(keepdims))), data, *grids)
+    return _of_one(emit, lambda x: emit(relax.op.mean(x, along, bool(keepdims))), data, grids)
 
 
 def channels_first(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
@@ -174,18 +164,13 @@ def of_images(
 def qlinear_average_pool(
     emit: NodeEmitter,
     data: relax.Expr,
-    x_scale: relax.Expr,
-    x_zero_point: relax.Expr | None,
-    y_scale: relax.Expr,
-    y_zero_point: relax.Expr | None = None,
-    *,
+    *grids: relax.Expr | None,
     channels_last: int = 0,
     **attributes: Any,
 ) -> relax.Expr:
-    grids = x_scale, x_zero_point, y_scale, y_zero_point
 
     def convert(images: relax.Expr) -> relax.Expr:
-        return _of_one(emit, lambda x: average_pool(emit, x, **attributes), images, *grids)
+        return _of_one(emit, lambda x: average_pool(emit, x, **attributes), images, grids)
 
     return of_images(emit, data, channels_last, convert)
 
@@ -194,19 +179,14 @@ def qlinear_average_pool(
 def qlinear_global_average_pool(
     emit: NodeEmitter,
     data: relax.Expr,
-    x_scale: relax.Expr,
-    x_zero_point: relax.Expr | None,
-    y_scale: relax.Expr,
-    y_zero_point: relax.Expr | None = None,
-    *,
+    *grids: relax.Expr | None,
     channels_last: int = 0,
 ) -> relax.Expr:
     ndim = len(shape_of(data))
     axes = list(range(1, ndim - 1) if channels_last else range(2, ndim))
     if not axes:
         raise emit.error(f"has data of {list(shape_of(data))}, which are no images.")
-    grids = x_scale, x_zero_point, y_scale, y_zero_point
-    return _of_one(emit, lambda x: emit(relax.op.mean(x, axes, True)), data, *grids)
+    return _of_one(emit, lambda x: emit(relax.op.mean(x, axes, True)), data, grids)
 
 
 @contributed("QLinearConcat")

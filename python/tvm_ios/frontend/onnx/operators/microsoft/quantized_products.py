@@ -123,20 +123,11 @@ def qgemm(
 def convolve(
     emit: NodeEmitter,
     data: relax.Expr,
-    x_scale: relax.Expr,
-    x_zero_point: relax.Expr,
-    weight: relax.Expr,
-    w_scale: relax.Expr,
-    w_zero_point: relax.Expr,
-    y_scale: relax.Expr,
-    y_zero_point: relax.Expr,
-    bias: relax.Expr | None = None,
-    *,
+    *operands: relax.Expr | None,
     channels_last: int = 0,
     **attributes: Any,
 ) -> relax.Expr:
     """Convolve images whose channels may be their last axis; those of weights are as in ONNX."""
-    grids = x_scale, x_zero_point, weight, w_scale, w_zero_point, y_scale, y_zero_point, bias
     return of_images(
-        emit, data, channels_last, lambda x: qlinear_conv(emit, x, *grids, **attributes)
+        emit, data, channels_last, lambda x: qlinear_conv(emit, x, *operands, **attributes)
     )

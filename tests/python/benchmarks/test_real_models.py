@@ -185,7 +185,7 @@ def survey() -> Survey:
 
 def test_the_page(survey: Survey, tmp_path: Path) -> None:
     page = render(survey)
-    assert "- 1 of 3 files of 2 packages come in" in page
+    assert "- 1 of 3 files of 2 packages come in: 1 are within 1e-4, 0 that round" in page
     assert "median 1.50" in page
     assert "- More than 20 s to compile: p/good." in page
     assert "- q/refused, ours: If chooses a branch while it runs." in page

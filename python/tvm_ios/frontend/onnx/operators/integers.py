@@ -51,12 +51,16 @@ def less_zero(
     if dtype_of(zero_point) != dtype_of(data):
         raise emit.error(f"has a zero point of {dtype_of(zero_point)} for {dtype_of(data)}.")
     if shape_of(zero_point) in ((), (1,)) and not is_constant(data):
-        one = relax.const(1.0, "float32")
-        zero, place = emit.reshape(zero_point, []), max(len(shape_of(data)) - 1, 0)
-        return emit(relax.op.dequantize(data, one, zero, place, "float32"))
+        return _steps(emit, data, emit.reshape(zero_point, []))
     wide = emit.cast(data, "float32")
     zero = emit.cast(placed(emit, zero_point, data, axis), "float32")
     return emit.difference(wide, zero)
+
+
+def _steps(emit: NodeEmitter, data: relax.Expr, zero: relax.Expr) -> relax.Expr:
+    """Return integers less one number, in an operator that shows that they are on a grid."""
+    one, last = relax.const(1.0, "float32"), max(len(shape_of(data)) - 1, 0)
+    return emit(relax.op.dequantize(data, one, zero, last, "float32"))
 
 
 def placed(emit: NodeEmitter, part: relax.Expr, data: relax.Expr, axis: int) -> relax.Expr:
@@ -119,7 +123,8 @@ def product_of(
     sums = constant(known.sum(0, dtype="float64").astype("float32"))
     zero = emit.cast(emit.reshape(a_zero_point, []), "float32")
     added = emit(relax.op.multiply(sums, zero))  # before the product, which subtracts it at once
-    product = emit(relax.op.matmul(emit.cast(a, "float32"), right))
+    left = _steps(emit, a, emit.full([], 0, dtype_of(a)))
+    product = emit(relax.op.matmul(left, right))
     return emit(relax.op.subtract(product, added))
 
 

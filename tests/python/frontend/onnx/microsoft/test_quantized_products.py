@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tvm_ios
 from support.contributed import Node, check, compiled, numbers
 from support.quantized_nodes import check_near, constants_of, integers, scale, scales, zero
 from tvm_ios.errors import ModelError
@@ -65,6 +66,24 @@ def test_convolution(last: int, tmp_path: Path) -> None:
     inputs.append(np.arange(-4, 4).astype("int32") * 1000)
     node = Node("QLinearConv", inputs, constants_of(inputs, 0))
     check_near(tmp_path, node, steps=0, channels_last=last, pads=[1, 1, 1, 1], strides=[2, 1])
+
+
+@pytest.mark.parametrize("kind", ["MatMulInteger", "MatMulIntegerToFloat"])
+@pytest.mark.parametrize("known", [True, False])
+def test_bytes_are_multiplied_as_bytes(
+    kind: str, known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the zero point is known or not."""
+    monkeypatch.setenv("TVM_IOS_EMULATE_INSTRUCTIONS", "1")
+    operands = [integers(5, 32), integers(32, 24, dtype="int8") // 2]
+    scaled = [scale(0.1), scale(0.2)] if kind == "MatMulIntegerToFloat" else []
+    inputs = [*operands, *scaled, zero(128)]
+    domain = "com.microsoft" if scaled else ""
+    last = [] if known else [len(inputs) - 1]
+    node = Node(kind, inputs, constants_of(inputs, 0, *last), domain=domain)
+    check_near(tmp_path, node)
+    library = tvm_ios.compile(tmp_path / "m.onnx", search=False)
+    assert [o.kernel for o in library.schedule.operators].count("int8") == 1
 
 
 @pytest.mark.parametrize("depth", [33, 300, 1500])

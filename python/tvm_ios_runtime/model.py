@@ -24,6 +24,7 @@ from .cuda import DeviceFailure, explained
 from .dispatch import Dispatcher
 from .elf import is_cut_off
 from .helpers import use_helpers
+from .lengths import Lengths
 from .memory import DeviceMemory, cuda_device
 from .opening import LibraryError, check_device, load_runtime, open_library, open_machine
 from .prepared import PreparedCall, prepare_calls
@@ -36,6 +37,10 @@ METADATA = "tvm_ios_metadata"
 """The function of a library that returns its metadata as JSON."""
 FORMAT, VERSION = "tvm_ios.module", 1
 
+_COUNTED = (
+    "The lengths of the model's outputs are known after a run, so that no arrays can be given for "
+    "them; call it without."
+)
 _CPU, _CUDA = 1, 2
 _DEFAULT_STREAM = 0
 
@@ -75,7 +80,9 @@ class Model:
         self.metadata, self._calls = dict(metadata), calls
         self._dispatcher, self.signatures = dispatcher, dispatcher.signatures
         self.any_batch = dispatcher.any_batch
-        self.inputs, self.outputs = _described(metadata)
+        self._lengths = Lengths(metadata)
+        self.inputs, outputs = _described(metadata)
+        self.outputs = self._lengths.described(outputs)
         self._workers: int | None = metadata.get("workers")  # None if unknown
         self._helped = helped
         self._new_sessions, self._threads = new_sessions, threading.local()
@@ -119,6 +126,11 @@ class Model:
         if out is not None:
             self._check_out(out)
         signature = 0 if len(self.signatures) == 1 else self._dispatcher.exact(arrays)
+        if self._lengths:
+            if signature is None:
+                self._dispatcher.run(arrays, self._run)  # it says which shapes there are
+                raise AssertionError("a network that counts lengths serves its own shapes alone")
+            return self._lengths.cut(self._run(signature, arrays))
         if signature is not None:
             return self._run(signature, arrays, out)
         return self._kept(self._dispatcher.run(arrays, self._run), arrays, out)
@@ -142,6 +154,8 @@ class Model:
         """
         arrays = self._on_host(inputs)
         self._check_count(arrays)
+        if self._lengths:
+            raise ValueError(_COUNTED)
         if outputs is not None:
             self._check_out(outputs)
         signature = 0 if len(self.signatures) == 1 else self._dispatcher.exact(arrays)
@@ -295,6 +309,8 @@ class Model:
         return tuple(map(np.asarray, arrays))
 
     def _check_out(self, out: Sequence[np.ndarray]) -> None:
+        if self._lengths:
+            raise ValueError(_COUNTED)
         if isinstance(out, np.ndarray) or not all(isinstance(a, np.ndarray) for a in out):
             raise TypeError("Outputs are written to a sequence of NumPy's arrays.")
         if len(out) != len(self.outputs):

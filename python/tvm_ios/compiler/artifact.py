@@ -21,6 +21,7 @@ from ..backend.base import AnyKind
 from ..backend.cpu.code.direct import direct_call
 from ..backend.registry import kind_of
 from ..ops.narrow import types_of
+from ..relax_ir.lengths import lengths_of
 from ..schedule.schedule import Schedule
 from ..support.errors import ModelError, device_errors
 from ..support.libinfo import __version__
@@ -203,6 +204,8 @@ def _signature(mod: tvm.IRModule, name: str, schedule: Schedule, kind: AnyKind) 
         "measured": schedule.measured,
         "schedule": schedule.to_dict(),
     }
+    if lengths_of(func):
+        described["lengths"] = lengths_of(func)
     direct = direct_call(func) if kind.device == "cpu" else None
     if direct is not None:
         described["direct"] = direct

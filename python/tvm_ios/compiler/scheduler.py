@@ -30,6 +30,7 @@ from ..measure.transport.locations import LocalRunner, Runner
 from ..measure.transport.pool import AnyRunnerPool
 from ..ops.index_check import smallest_extent
 from ..relax_ir.functions import relax_function
+from ..relax_ir.lengths import lengths_of
 from ..relax_ir.parts import is_part, module_of, part_names
 from ..rewrite.prepare import prepare
 from ..schedule.options import MODEL, Options
@@ -158,10 +159,10 @@ class Scheduler:
         made = cls(
             kind, resolved, options, prepared, graph, results, backend, builder, given, database
         )
-        if made.decides and kind.device != "cpu":
+        if kind.device != "cpu" and (made.decides or lengths_of(mod[function])):
             raise ModelError(
-                "The network decides on branches or loops while it runs, which a GPU does not "
-                "support; compile it for a CPU, or make what decides constant."
+                "The network decides on branches, loops or the lengths of its results while it "
+                "runs, which a GPU does not support; compile it for a CPU."
             )
         if not is_part(mod[function]):
             made.parts = {

@@ -14,10 +14,12 @@ from tvm_ios_runtime.bits import tensor_dtype
 
 from ...ops.narrow import NARROW, with_types
 from ...relax_ir.building import building
+from ...relax_ir.lengths import Length, with_lengths
 from ...support.errors import ModelError
 from ..limits import Limits
 from ..naming_builder import NamingBuilder
 from .control import CONTROL
+from .counted import Counted
 from .functions import Functions
 from .graph import GraphConverter, Scope
 from .inputs import inputs_of, static_shapes
@@ -55,14 +57,16 @@ def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
                 converter.add_inputs(inputs, scope)
                 results = converter.convert(model.graph.node, outputs, scope)
                 builder.module = ""
-                output = builder.emit_output(_result(model, results))
+                tensors, lengths = _outputs(model, results)
+                whole = tensors[0] if len(tensors) == 1 else relax.Tuple(tensors)
+                output = builder.emit_output(whole)
         except BaseException:
             builder.emit_func_output(relax.Tuple([]))  # TVM warns of open functions
             raise
         builder.emit_func_output(output)
     module = builder.finalize()
     module["main"] = with_types(
-        module["main"],
+        with_lengths(module["main"], lengths),
         {i: dtype for i, (variable, dtype) in enumerate(inputs) if dtype in NARROW},
         {i: result.dtype for i, result in enumerate(results) if isinstance(result, Narrow)},
     )
@@ -87,14 +91,21 @@ def _input(value: onnx.ValueInfoProto, shape: list[int]) -> tuple[relax.Var, str
     return relax.Var(value.name, relax.TensorType(shape, tensor_dtype(dtype))), dtype
 
 
-def _result(model: onnx.ModelProto, results: Iterable[Value]) -> relax.Expr:
-    """Return the outputs of the model as one expression."""
-    found = []
-    for value, result in zip(model.graph.output, results, strict=True):
+def _outputs(
+    model: onnx.ModelProto, results: Iterable[Value]
+) -> tuple[list[relax.Expr], list[Length]]:
+    """Return the outputs of the model, with the lengths behind them that are counted."""
+    found: list[relax.Expr] = []
+    counted: list[tuple[int, Counted]] = []
+    for place, (value, result) in enumerate(zip(model.graph.output, results, strict=True)):
+        if isinstance(result, Counted):
+            counted.append((place, result))
+            result = result.tensor
         if not isinstance(result, relax.Expr | Narrow):
             raise ModelError(f"Output {value.name!r} is not a tensor; only tensors can be outputs.")
         found.append(result.stored if isinstance(result, Narrow) else result)
-    return found[0] if len(found) == 1 else relax.Tuple(found)
+    lengths = [(place, x.axis, len(found) + i) for i, (place, x) in enumerate(counted)]
+    return [*found, *(x.count for _, x in counted)], lengths
 
 
 def _check_operators(

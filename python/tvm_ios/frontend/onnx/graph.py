@@ -22,13 +22,15 @@ from ..limits import Limits
 from ..naming_builder import NamingBuilder
 from ..parts import Captures, Part, part
 from .control import CONTROL
+from .counted import Counted
+from .counted_rules import Call, convert_counted
 from .folding import fold
 from .functions import Functions
 from .names import path_of_node
 from .narrow import given, tensor_of
 from .node_emitter import NodeEmitter
 from .nodes import described, is_standard, needed_nodes
-from .operators import Value, apply, find
+from .operators import Entry, Value, apply, find
 from .values import tensors_of, with_tensors
 
 if TYPE_CHECKING:
@@ -204,7 +206,7 @@ class GraphConverter:
                 return [constant(array) for array in folded]
         entry = find(domain, node.op_type, opset)
         if entry is not None:
-            return _several(apply(entry, emit, inputs, attributes))
+            return _several(_applied(entry, node, emit, inputs, attributes))
         if self._functions.defines(domain, node.op_type, opset):
             defined, defaults = self._functions.definition(_resolved(node, scope), opset, inputs)
             return self._call(node, defined, inputs, defaults, wanted, scope)
@@ -288,6 +290,20 @@ class GraphConverter:
     def _attributes(self, node: onnx.NodeProto, emit: NodeEmitter, scope: Scope) -> dict[str, Any]:
         found = {a.name: _referred(a, scope) for a in node.attribute}
         return {name: _value(a, emit) for name, a in found.items() if a is not None}
+
+
+def _applied(
+    entry: Entry,
+    node: onnx.NodeProto,
+    emit: NodeEmitter,
+    inputs: Sequence[Value],
+    attributes: Mapping[str, Any],
+) -> Value:
+    """Convert a node by a converter of its operator."""
+    if not any(isinstance(value, Counted) for value in inputs):
+        return apply(entry, emit, inputs, attributes)
+    call = Call(emit, inputs, attributes, lambda its, named: apply(entry, emit, its, named))
+    return convert_counted(described(node).partition(" ")[0], call)
 
 
 def _several(result: Value) -> tuple[Value, ...]:

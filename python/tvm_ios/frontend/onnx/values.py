@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors inside of values: of sequences, of narrow types, or alone."""
+"""Tensors inside of values: of sequences, of narrow types, with lengths, or alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tvm import relax
 
+from .counted import Counted
 from .narrow import Narrow
 from .operators import Value
 
@@ -17,6 +18,8 @@ def tensors_of(value: Value) -> list[relax.Expr]:
         return [tensor for item in value for tensor in tensors_of(item)]
     if isinstance(value, Narrow):
         return [value.stored]
+    if isinstance(value, Counted):
+        return [value.tensor, value.count]
     return [] if value is None else [value]
 
 
@@ -26,6 +29,8 @@ def with_tensors(value: Value, tensors: Iterator[relax.Expr]) -> Value:
         return tuple(with_tensors(item, tensors) for item in value)
     if isinstance(value, Narrow):
         return Narrow(next(tensors), value.dtype)
+    if isinstance(value, Counted):
+        return Counted(next(tensors), next(tensors), value.axis)
     return None if value is None else next(tensors)
 
 
@@ -35,4 +40,6 @@ def form_of(value: Value) -> object:
         return tuple(map(form_of, value))
     if isinstance(value, Narrow):
         return value.dtype, str(value.stored.ty)
+    if isinstance(value, Counted):
+        return value.axis, str(value.tensor.ty)
     return None if value is None else str(value.ty)

@@ -7,6 +7,7 @@ from . import (  # noqa: F401 - each registers its operators
     convolution,
     create,
     deformed,
+    distinct,
     elementwise,
     elimination,
     image,
@@ -23,10 +24,11 @@ from . import (  # noqa: F401 - each registers its operators
     reduce,
     regions,
     sampling,
+    selection,
     sequence,
     shapes,
     signal,
 )
-from .table import OPERATORS, Value, apply, find
+from .table import OPERATORS, Entry, Value, apply, find
 
-__all__ = ["OPERATORS", "Value", "apply", "find"]
+__all__ = ["OPERATORS", "Entry", "Value", "apply", "find"]

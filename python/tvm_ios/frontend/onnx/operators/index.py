@@ -152,15 +152,15 @@ def top_k(
         return emit.full(shape, 0, dtype), emit.full(shape, 0, "int64")
     wide = emit.cast(data, "int64") if dtype in ("int16", "uint16", "uint32", "uint64") else data
     if dtype == "uint64":
-        wide = _moved_by_half(emit, wide)
+        wide = moved_by_half(emit, wide)
     found = emit(relax.op.topk(wide, count, axis, "both", bool(largest), "int64"))
     values, places = (emit(relax.TupleGetItem(found, i)) for i in range(2))
     if dtype == "uint64":
-        values = _moved_by_half(emit, values)
+        values = moved_by_half(emit, values)
     return emit.cast(values, dtype), places
 
 
-def _moved_by_half(emit: NodeEmitter, bits: relax.Expr) -> relax.Expr:
+def moved_by_half(emit: NodeEmitter, bits: relax.Expr) -> relax.Expr:
     """Return the bits of uint64 as signed numbers in the same order, and those as bits again."""
     sign = relax.const(np.iinfo("int64").min, "int64")
     return emit(relax.op.bitwise_xor(bits, sign))
@@ -205,28 +205,3 @@ def tensor_scatter(
         places = emit(relax.op.take(emit.positions(shape[axis], "int64"), places, 0))
     places = emit.broadcast(places, length)
     return emit(relax.op.scatter_elements(past, places, update, axis))
-
-
-@operator("Unique")
-def unique(
-    emit: NodeEmitter, data: relax.Expr, *, axis: int | None = None, sorted: int = 1
-) -> Value:
-    """Return the elements of a constant, or its parts along an axis, that differ.
-
-    Beside them are their first places, where each element of the data is among them, and how many
-    are equal.
-    """
-    known = emit.array(data, "which elements differ")
-    if (known != known).any():
-        raise emit.error("compares elements of which some are NaN, which is not supported.")
-    if axis is not None:
-        axis = emit.axis(axis, known.ndim)
-    values, first, inverse, counts = np.unique(known, True, True, True, axis=axis)
-    if not sorted:
-        order = np.argsort(first)
-        values = np.take(values, order, 0 if axis is None else axis)
-        first, inverse, counts = first[order], np.argsort(order)[inverse], counts[order]
-    emit.allocate(values.shape, str(values.dtype))
-    emit.allocate([3 * inverse.size], "int64")
-    places = (constant(x.reshape(-1).astype("int64")) for x in (first, inverse, counts))
-    return (constant(values), *places)

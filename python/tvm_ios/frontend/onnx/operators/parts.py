@@ -8,6 +8,7 @@ from tvm import relax
 
 from ...emitter import constant, dtype_of, is_constant, shape_of
 from ..node_emitter import SMALL, NodeEmitter
+from .selection import computed_slice
 from .table import Value, operator
 
 _EDGES = {"constant": "constant", "edge": "replicate"}
@@ -70,8 +71,12 @@ def slice_(
     ends: relax.Expr,
     axes: relax.Expr | None = None,
     steps: relax.Expr | None = None,
-) -> relax.Expr:
+) -> Value:
     shape = shape_of(data)
+    if not (is_constant(starts) and is_constant(ends)) and shape_of(starts) == (1,):
+        axis = 0 if axes is None else emit.axis(emit.integers(axes, "its axis")[0], len(shape))
+        step = 1 if steps is None else emit.integers(steps, "its step")[0]
+        return computed_slice(emit, data, axis, starts, ends, step)
     begins, stops = emit.integers(starts, "its starts"), emit.integers(ends, "its ends")
     given = range(len(begins)) if axes is None else emit.integers(axes, "its axes")
     chosen = emit.axes(list(given), len(shape))
@@ -79,10 +84,16 @@ def slice_(
     if 0 in strides:
         raise emit.error("has a step of 0.")
     ranges = [
-        slice(*bounds).indices(shape[axis])
-        for axis, *bounds in zip(chosen, begins, stops, strides, strict=True)
+        _bounds(begin, end, step, shape[axis])
+        for axis, begin, end, step in zip(chosen, begins, stops, strides, strict=True)
     ]
     return _sliced(emit, data, dict(zip(chosen, ranges, strict=True)))
+
+
+def _bounds(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
+    """Return the begin and the end as places; unlike Python's, the begin is an element's."""
+    begin, end, step = slice(start, end, step).indices(size)
+    return (max(begin, 0), end, step) if size else (0, 0, step)
 
 
 def _sliced(
@@ -220,16 +231,3 @@ def reverse_sequence(
     time_axis: int = 0,
 ) -> relax.Expr:
     return emit(relax.op.reverse_sequence(data, sequence_lens, time_axis, batch_axis))
-
-
-@operator("Compress")
-def compress(
-    emit: NodeEmitter, data: relax.Expr, condition: relax.Expr, *, axis: int | None = None
-) -> relax.Expr:
-    """Keep elements where a constant condition holds."""
-    kept = emit.array(condition, "which elements it keeps").reshape(-1)
-    if axis is None:
-        data, axis = emit.reshape(data, [int(np.prod(shape_of(data)))]), 0
-    axis = emit.axis(axis, len(shape_of(data)))
-    places = np.flatnonzero(kept[: shape_of(data)[axis]])
-    return emit(relax.op.take(data, constant(places.astype("int64")), axis, "clip"))

@@ -14,10 +14,11 @@ from tvm import relax
 
 from ....ops.narrow import NARROW
 from ...emitter import constant, dtype_of
+from ..counted import Counted
 from ..narrow import Narrow
 from ..node_emitter import NodeEmitter
 
-Value: TypeAlias = "relax.Expr | Narrow | tuple[Value, ...] | None"
+Value: TypeAlias = "relax.Expr | Narrow | Counted | tuple[Value, ...] | None"
 """A tensor, a sequence of tensors, or an output that is left out."""
 
 REFUSES, MOVES, TAKES = "refuses", "moves", "takes"

@@ -259,6 +259,11 @@ def _plain(function: Callable[..., relax.Expr], **attributes: Any) -> Body:
     return lambda b, *inputs: b.emit(function(*inputs, **attributes))
 
 
+def _place(b: Builder, x: relax.Expr, axis: int) -> relax.Expr:
+    """Emit the place of the largest element, as a number of the same type."""
+    return b.emit(op.astype(b.emit(op.argmax(x, axis)), b.dtype))
+
+
 def _recurrent(b: Builder, x: relax.Expr) -> relax.Expr:
     """Emit a layer of LSTM, in double precision step by step."""
     layer = Recurrence("lstm", ("sigmoid", "tanh", "tanh"), steps=5, batch=3, hidden=21)
@@ -322,6 +327,8 @@ CASES: tuple[Case, ...] = (
 CPU_CASES = (
     *CASES,
     Case("rows by index", _rows_by_index, ((11, 7), (23,))),
+    Case("place of the maximum", lambda b, x: _place(b, x, 1), ((3, 67, 11),)),
+    Case("place of a row's maximum", lambda b, x: _place(b, x, 2), ((3, 11, 67),)),
     Case("casts to bytes", _cast, ((3, 11, 67),)),
     Case("wide convolution 5x5", lambda b, x: conv(b, x, 48, 5), ((1, 48, 27, 27),), product=True),
     Case(

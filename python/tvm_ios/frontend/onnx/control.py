@@ -153,28 +153,46 @@ def _scanned(
     if len(lengths) != 1:
         raise emit.error(f"has sequences of the lengths {sorted(lengths)}, which must be the same.")
     (length,) = lengths
-    _check_size(emit, graph, length)
-    step, results = graphs.inline(graph), []
+    if not length:
+        raise emit.error("has sequences without elements, which is not supported.")
+    walked = [*zip(sequences, axes, map(bool, backwards), strict=True)]
+    if length * max(len(graph.node), 1) > _MOST:
+        outputs = running.scan(emit, length, states, walked, graph, graphs)
+    else:
+        outputs = _unrolled_scan(emit, length, states, walked, graphs.inline(graph))
+    turned = []
+    for result, axis, back in zip(
+        outputs[len(states) :],
+        listed("scan_output_axes", num_results),
+        listed("scan_output_directions", num_results),
+        strict=True,
+    ):
+        assert isinstance(result, relax.Expr), "the results of steps are tensors"
+        ahead = emit(relax.op.flip(result, 0)) if back else result
+        order = [*range(1, len(shape_of(ahead)))]
+        order.insert(emit.axis(axis, len(shape_of(ahead))), 0)
+        turned.append(emit.transpose(ahead, order))
+    return (*outputs[: len(states)], *turned)
+
+
+def _unrolled_scan(
+    emit: NodeEmitter,
+    length: int,
+    states: Sequence[Value],
+    sequences: Sequence[tuple[relax.Expr, int, bool]],
+    step: Callable[[Sequence[Value]], list[Value]],
+) -> tuple[Value, ...]:
+    """Return the last states, and the results of all steps in a first axis."""
+    results = []
     for number in range(length):
         parts = [
             picked(emit, x, length - 1 - number if back else number, axis)
-            for x, axis, back in zip(sequences, axes, backwards, strict=True)
+            for x, axis, back in sequences
         ]
         outputs = step([*states, *parts])
-        states = list(outputs[: len(states)])
+        states = outputs[: len(states)]
         results.append(outputs[len(states) :])
-    if not results:
-        raise emit.error("has sequences without elements, which is not supported.")
-    stacked = [
-        _stacked(emit, parts[::-1] if back else parts, axis)
-        for parts, axis, back in zip(
-            zip(*results, strict=True),
-            listed("scan_output_axes", num_results),
-            listed("scan_output_directions", num_results),
-            strict=True,
-        )
-    ]
-    return (*states, *stacked)
+    return (*states, *(_stacked(emit, parts, 0) for parts in zip(*results, strict=True)))
 
 
 def sequence_map(

@@ -58,12 +58,15 @@ class Graphs:
         self,
         name: str,
         graph: onnx.GraphProto,
-        inputs: Sequence[Value],
+        inputs: Inputs,
         parameters: Sequence[relax.Var],
+        leading: Sequence[relax.Expr] = (),
     ) -> tuple[Part, list[Value]]:
         """Convert a graph to a function of its own; return it, and its outputs inside of it."""
-        return self._converter.part(name, graph, inputs, parameters, self._scope)
+        return self._converter.part(name, graph, inputs, parameters, leading, self._scope)
 
+
+Inputs = Callable[[Callable[[relax.Expr], relax.Expr]], Sequence[Value]]
 
 Convert = Callable[[Sequence[Value]], list[Value]]
 """Converts a graph from its inputs to its outputs."""
@@ -258,8 +261,9 @@ class GraphConverter:
         self,
         name: str,
         graph: onnx.GraphProto,
-        inputs: Sequence[Value],
+        inputs: Inputs,
         parameters: Sequence[relax.Var],
+        leading: Sequence[relax.Expr],
         scope: Scope,
     ) -> tuple[Part, list[Value]]:
         """Convert a graph inside a node to a function; return it, and its outputs inside of it.
@@ -269,9 +273,12 @@ class GraphConverter:
         name : str
             What the function's name begins with.
         graph : GraphProto
-        inputs : sequence of Value
-            The graph's inputs, made of the parameters.
+        inputs : callable
+            Returns the graph's inputs, made of the parameters and of values around the function,
+            for which it is given what returns those inside.
         parameters : sequence of relax.Var
+        leading : sequence of relax.Expr
+            What the function returns before the outputs.
         scope : Scope
             What the graph reads from outside.
         """
@@ -279,8 +286,8 @@ class GraphConverter:
 
         def convert(captures: Captures) -> list[relax.Expr]:
             around = Scope(scope.opsets, scope.attributes, outer=scope, captures=captures)
-            outputs.extend(self.body(graph, around)(inputs))
-            return tensors_of(tuple(outputs))
+            outputs.extend(self.body(graph, around)(inputs(captures.of)))
+            return [*leading, *tensors_of(tuple(outputs))]
 
         module = self._builder.module
         made = part(self._bindings, self._builder.part_name(name), parameters, convert)

@@ -7,14 +7,16 @@ have the shapes of those before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tvm import relax
 
 from ..emitter import constant, constant_array, dtype_of, shape_of
-from ..parts import chosen, repeated
+from ..parts import Part, chosen, repeated
+from ..sweeps import swept
+from .counted import Counted
 from .node_emitter import NodeEmitter
 from .operators import Value
 from .values import form_of, tensors_of, with_tensors
@@ -51,7 +53,7 @@ def branch(
 ) -> Value:
     """Convert both branches of an ``If`` to functions, of which one is called."""
     (first, results), (second, others) = (
-        graphs.part("branch", g, [], []) for g in (then, otherwise)
+        graphs.part("branch", g, lambda _: [], []) for g in (then, otherwise)
     )
     forms = [list(map(form_of, outputs)) for outputs in (results, others)]
     if forms[0] != forms[1]:
@@ -71,27 +73,116 @@ def loop(
     graphs: Graphs,
 ) -> Value:
     """Convert a step of a ``Loop`` to a function, which is called as often as it turns out."""
-    if len(graph.output) - 1 > len(states):
-        raise emit.error(
-            "has results of each of its steps, whose number is not known before it runs, or is too "
-            "large to unroll them."
-        )
     tensors = tensors_of(tuple(states))
     number = relax.Var("step", relax.TensorType((), "int64"))
     flag = relax.Var("goes_on", condition.ty)
     inside = [relax.Var(f"state_{i}", tensor.ty) for i, tensor in enumerate(tensors)]
     given = with_tensors(tuple(states), iter(inside))
     assert isinstance(given, tuple), "the states are several"
-    made, outputs = graphs.part("step", graph, [number, flag, *given], [number, flag, *inside])
+    made, outputs = graphs.part(
+        "step", graph, lambda _: [number, flag, *given], [number, flag, *inside]
+    )
     if count is None and _holds(outputs[0], flag):
         raise emit.error("never ends, as it has no number of steps and its condition stays true.")
-    if list(map(form_of, outputs[1:])) != list(map(form_of, states)):
+    kept, results = outputs[1 : len(states) + 1], outputs[len(states) + 1 :]
+    if list(map(form_of, kept)) != list(map(form_of, states)):
         raise emit.error("changes the type or the shape of a state, which is not supported.")
+    if results:
+        steps = None if count is None else constant_array(count)
+        if steps is None:
+            raise emit.error(
+                "has results of each of its steps, of which it may take any number; give it a "
+                "constant as the largest number."
+            )
+        always = _holds(outputs[0], flag)
+        return _swept(emit, int(steps), condition, states, made, results, always=always)
     most = constant(np.array(_ENDLESS)) if count is None else count
     name = emit.builder.part_name("loop")
     call = emit(repeated(emit.builder, name, most, condition, tensors, made))
-    results = _fields(emit, call, [number, flag, *tensors])[2:]
-    return with_tensors(tuple(states), iter(results))
+    fields = _fields(emit, call, [number, flag, *tensors])[2:]
+    return with_tensors(tuple(states), iter(fields))
+
+
+def scan(
+    emit: NodeEmitter,
+    length: int,
+    states: Sequence[Value],
+    sequences: Sequence[tuple[relax.Expr, int, bool]],
+    graph: onnx.GraphProto,
+    graphs: Graphs,
+) -> tuple[Value, ...]:
+    """Convert a step of a ``Scan`` to a function; return the states and the results of all steps.
+
+    Parameters
+    ----------
+    emit : NodeEmitter
+    length : int
+        The number of steps.
+    states : sequence of Value
+    sequences : sequence of (relax.Expr, int, bool)
+        What is scanned, the axis of the steps, and whether it is scanned backwards.
+    graph : GraphProto
+        The step.
+    graphs : Graphs
+
+    Returns
+    -------
+    tuple of Value
+        The results have the steps in their first axis.
+    """
+    tensors = tensors_of(tuple(states))
+    number = relax.Var("step", relax.TensorType((), "int64"))
+    flag = relax.Var("goes_on", relax.TensorType((), "bool"))
+    inside = [relax.Var(f"state_{i}", tensor.ty) for i, tensor in enumerate(tensors)]
+    given = with_tensors(tuple(states), iter(inside))
+    assert isinstance(given, tuple), "the states are several"
+
+    def parts(read: Callable[[relax.Expr], relax.Expr]) -> list[Value]:
+        found = []
+        for x, axis, backwards in sequences:
+            last = relax.const(length - 1, "int64")
+            place = emit(relax.op.subtract(last, number)) if backwards else number
+            found.append(
+                emit(relax.op.take(read(x), place, emit.axis(axis, len(shape_of(x))), "clip"))
+            )
+        return [*given, *found]
+
+    made, outputs = graphs.part("step", graph, parts, [number, flag, *inside], [flag])
+    kept, results = outputs[: len(states)], outputs[len(states) :]
+    if list(map(form_of, kept)) != list(map(form_of, states)):
+        raise emit.error("changes the type or the shape of a state, which is not supported.")
+    return _swept(emit, length, constant(np.array(True)), states, made, results, always=True)
+
+
+def _swept(
+    emit: NodeEmitter,
+    steps: int,
+    condition: relax.Expr,
+    states: Sequence[Value],
+    made: Part,
+    results: Sequence[Value],
+    *,
+    always: bool,
+) -> tuple[Value, ...]:
+    """Return the states after all steps, and the results of the steps.
+
+    Their number is counted unless the condition ``always`` holds.
+    """
+    if steps <= 0:
+        raise emit.error("has no steps, so that the shapes of its results are not known.")
+    if not all(isinstance(result, relax.Expr) for result in results):
+        raise emit.error("has results of each step that are no tensors, which is not supported.")
+    tensors = tensors_of(tuple(states))
+    types = [result.ty for result in results if isinstance(result, relax.Expr)]
+    name = emit.builder.part_name("loop")
+    call = emit(swept(emit.builder, name, steps, condition, tensors, made, types))
+    fields = _fields(emit, call, [condition, condition, *tensors, *results])
+    after = with_tensors(tuple(states), iter(fields[2:]))
+    assert isinstance(after, tuple), "the states are several"
+    stacked: list[Value] = list(fields[2 + len(tensors) :])
+    if not always:
+        stacked = [Counted(x, fields[0], 0) for x in stacked if isinstance(x, relax.Expr)]
+    return (*after, *stacked)
 
 
 def _holds(result: Value, flag: relax.Var) -> bool:

@@ -71,6 +71,33 @@ ENDLESS = """g (float[4,5] x) => (float[4,5] y)
 }"""
 
 
+SCANNED = """g (float[2] s, float[4,LENGTH,2] x) => (float[2] last, float[2,LENGTH,2] all)
+{
+  last, all = Scan <num_scan_inputs = 1, scan_input_axes = [-2], scan_input_directions = [IN],
+    scan_output_axes = [1], scan_output_directions = [OUT],
+    body = b (float[2] h, float[4,2] part) => (float[2] n, float[2,2] kept) {
+      half = Constant <value_float = 0.5> ()
+      m = ReduceMean <axes = [0], keepdims = 0> (part)
+      r = Mul (h, half)
+      n = Add (r, m)
+      shape = Constant <value_ints = [2, 2]> ()
+      kept = Expand (n, shape)
+    }> (s, x)
+}"""
+KEPT = """g (bool c, float limit, float[4,5] x) => (float[4,5] y, float[n,5] z, float[n,5] twice)
+<int64 n = {STEPS}, float grows = {1.01}> {
+  y, z = Loop (n, c, x) <body = b (int64 i, bool ci, float[4,5] s)
+    => (bool co, float[4,5] t, float[5] sums) {
+      t = Mul (s, grows)
+      most = ReduceMax <keepdims = 0> (t)
+      co = Less (most, limit)
+      axis = Constant <value_ints = [0]> ()
+      sums = ReduceSum <keepdims = 0> (t, axis)
+    }>
+  twice = Add (z, z)
+}"""
+
+
 def _save(text: str, path: Path, **weights: np.ndarray) -> onnx.ModelProto:
     model = onnx.parser.parse_model(HEAD + text)
     if weights:
@@ -84,8 +111,9 @@ def _save(text: str, path: Path, **weights: np.ndarray) -> onnx.ModelProto:
 def _check(model: tvm_ios.CompiledModel, path: Path, inputs: Mapping[str, np.ndarray]) -> None:
     expected = onnxruntime.InferenceSession(path).run(None, dict(inputs))
     for result, wanted in zip(model(*inputs.values()), expected, strict=True):
-        assert result.dtype == wanted.dtype
-        assert_close(result, wanted)
+        assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+        if result.size:
+            assert_close(result, wanted)
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +170,29 @@ def test_a_loop_ends_by_its_count_or_its_condition(tmp_path: Path) -> None:
         for goes_on in (True, False):
             inputs = {"n": np.array(steps), "c": np.array(goes_on), "x": x}
             _check(model, tmp_path / "m.onnx", inputs)
+
+
+@pytest.mark.parametrize(("length", "backwards", "turned"), [(1500, 0, 0), (1, 1, 0), (1023, 1, 1)])
+def test_a_long_scan_is_a_loop(length: int, backwards: int, turned: int, tmp_path: Path) -> None:
+    text = SCANNED.replace("LENGTH", str(length)).replace("IN]", f"{backwards}]")
+    _save(text.replace("OUT]", f"{turned}]"), tmp_path / "m.onnx")
+    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)
+    assert bool(model.schedule.parts) == (length > 1)
+    random = np.random.default_rng(0)
+    shapes = {"s": (2,), "x": (4, length, 2)}
+    inputs = {n: random.standard_normal(s).astype("float32") for n, s in shapes.items()}
+    _check(model, tmp_path / "m.onnx", inputs)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 37, 1000])
+def test_results_of_steps_are_counted(steps: int, tmp_path: Path) -> None:
+    _save(KEPT.replace("STEPS", str(steps)), tmp_path / "m.onnx")
+    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)
+    x = np.random.default_rng(0).standard_normal((4, 5)).astype("float32")
+    for limit in (-1, 2, 3, 5, 1e9):
+        for goes_on in (True, False):
+            limits = np.array(limit, "float32")
+            _check(model, tmp_path / "m.onnx", {"c": np.array(goes_on), "limit": limits, "x": x})
 
 
 def test_a_loop_without_end_is_interrupted(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from ..ops.refusal import FUNCTION as REFUSE
+from ..ops.refusal import refusal
 from ..ops.signal_check import FUNCTION, signal_check
 from ..relax_ir.parts import PART
 from .bindings import Bindings
@@ -96,6 +98,39 @@ def part(
         inside = [*parameters, *captures.parameters.values()]
         function = builder.emit_func_output(output, params=inside)
     return Part(function, tuple(captures.parameters))
+
+
+def refused(
+    builder: relax.BlockBuilder,
+    name: str,
+    condition: relax.Expr,
+    text: str,
+    types: Sequence[relax.TensorType],
+) -> Part:
+    """Write a function in place of a part that cannot be converted: a call of it is an error.
+
+    Parameters
+    ----------
+    builder : relax.BlockBuilder
+    name : str
+    condition : relax.Expr
+        The truth that decides on the call.
+    text : str
+        The message of the ValueError.
+    types : sequence of TensorType
+        What the part would return.
+    """
+    raises = builder.add_func(refusal(f"{REFUSE}_{name}", text), f"{REFUSE}_{name}")
+    flag = relax.Var("condition", condition.ty)
+    with builder.function(name, [flag], private=True):
+        raised = builder.emit(relax.call_tir(raises, [flag], relax.TensorType((), "int64")))
+        # What it returns depends on the call, so that nothing drops it.
+        results = [
+            relax.op.full(ty.shape, relax.op.astype(raised, str(ty.dtype)), str(ty.dtype))
+            for ty in types
+        ]
+        function = builder.emit_func_output(builder.normalize(relax.Tuple(results)))
+    return Part(function, (condition,))
 
 
 def chosen(

@@ -7,14 +7,16 @@ have the shapes of those before it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tvm import relax
 
+from ...support.errors import ModelError
 from ..emitter import constant, constant_array, dtype_of, shape_of
-from ..parts import Part, chosen, repeated
+from ..parts import Part, chosen, refused, repeated
 from ..sweeps import swept
 from .counted import Counted
 from .node_emitter import NodeEmitter
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     import onnx
 
     from .graph import Graphs
+
+_logger = logging.getLogger(__name__)
 
 _ENDLESS = (1 << 63) - 1
 
@@ -51,17 +55,35 @@ def branch(
     otherwise: onnx.GraphProto,
     graphs: Graphs,
 ) -> Value:
-    """Convert both branches of an ``If`` to functions, of which one is called."""
-    (first, results), (second, others) = (
-        graphs.part("branch", g, lambda _: [], []) for g in (then, otherwise)
-    )
-    forms = [list(map(form_of, outputs)) for outputs in (results, others)]
+    """Convert both branches of an ``If`` to functions, of which one is called.
+
+    If one of them cannot be converted, as it is for inputs of another shape, its call is an error.
+    """
+    made: dict[str, tuple[Part, list[Value]]] = {}
+    problems: dict[str, ModelError] = {}
+    for name, graph in (("then", then), ("else", otherwise)):
+        try:
+            made[name] = graphs.part("branch", graph, lambda _: [], [])
+        except ModelError as error:
+            problems[name] = error
+    if not made:
+        raise problems["then"]
+    results = next(iter(made.values()))[1]
+    tensors = tensors_of(tuple(results))
+    for name, problem in problems.items():
+        _logger.warning("%s fails if it takes its %s branch: %s", emit.where, name, problem)
+        text = f"{emit.where} takes its {name} branch, which was not compiled: {problem}"
+        types = [tensor.ty for tensor in tensors]
+        stub = refused(emit.builder, emit.builder.part_name("branch"), condition, text, types)
+        made[name] = stub, results
+    forms = [list(map(form_of, outputs)) for _, outputs in made.values()]
     if forms[0] != forms[1]:
         raise emit.error(
             f"chooses between results of different types or shapes{emit.while_running(condition)}."
         )
-    call = emit(chosen(emit.builder, emit.builder.part_name("choice"), condition, first, second))
-    return with_tensors(tuple(results), iter(_fields(emit, call, tensors_of(tuple(results)))))
+    name = emit.builder.part_name("choice")
+    call = emit(chosen(emit.builder, name, condition, made["then"][0], made["else"][0]))
+    return with_tensors(tuple(results), iter(_fields(emit, call, tensors)))
 
 
 def loop(

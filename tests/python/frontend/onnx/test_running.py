@@ -225,6 +225,31 @@ def test_a_loop_is_refused(text: str, reason: str, tmp_path: Path) -> None:
         tvm_ios.compile(tmp_path / "m.onnx", search=False)
 
 
+def test_a_branch_for_other_shapes_fails_when_it_is_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a network for two sizes of its input, one branch may be wrong at the size given."""
+    text = """g (bool c, float[2,3] x) => (float[2,3] y, float z)
+    <float[5,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}> {
+      y, z = If (c) <then_branch = a () => (float[2,3] t, float m) {
+          t = Neg (x)
+          m = ReduceMax <keepdims = 0> (t)
+        }, else_branch = b () => (float[2,3] e, float n) {
+          e = MatMul (x, w)
+          n = ReduceMax <keepdims = 0> (e)
+        }>
+    }"""
+    _save(text, tmp_path / "m.onnx")
+    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)
+    assert "fails if it takes its else branch" in caplog.text
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype("float32")
+    np.testing.assert_array_equal(model(np.array(True), x)[0], -x)
+    with pytest.raises(
+        ValueError, match=r"^If takes its else branch, which was not compiled: MatM"
+    ):
+        model(np.array(False), x)
+
+
 def test_branches_of_other_shapes_are_refused(tmp_path: Path) -> None:
     text = """g (bool c, float[4,5] x) => (float[M,5] y) {
       y = If (c) <then_branch = a () => (float[4,5] t) { t = Neg (x) },

@@ -102,7 +102,8 @@ def test_references(case: Case) -> None:
 def test_every_rule_has_a_case() -> None:
     prepared = (prepare(case.module(), attention_depth=MOST_DEPTH) for case in CPU_CASES)
     kinds = {op.kind for mod in prepared for op in extract(mod).operators}
-    twins = {"avg_pool2d": "max_pool2d", "mean": "sum", "min": "max", "argmin": "argmax"}  # of one rule
+    # Of one rule.
+    twins = {"avg_pool2d": "max_pool2d", "mean": "sum", "min": "max", "argmin": "argmax"}
     moved = {"flatten", "expand_dims", "squeeze", "reshape", "broadcast_to"}  # as permute_dims
     assert set(RULES) - moved <= kinds | {k for k, other in twins.items() if other in kinds}
 

@@ -244,9 +244,7 @@ def test_a_branch_for_other_shapes_fails_when_it_is_taken(
     assert "fails if it takes its else branch" in caplog.text
     x = np.random.default_rng(0).standard_normal((2, 3)).astype("float32")
     np.testing.assert_array_equal(model(np.array(True), x)[0], -x)
-    with pytest.raises(
-        ValueError, match=r"^If takes its else branch, which was not compiled: MatM"
-    ):
+    with pytest.raises(ValueError, match="takes its else branch, which was not compiled"):
         model(np.array(False), x)
 
 

@@ -14,16 +14,16 @@ MUTANTS = (
     Mutant(
         "the zero point does not move the range",
         "python/tvm_ios/rewrite/quantization.py",
-        "low - zero",
-        "low",
+        "max(limits.min, low) - grid.zero",
+        "max(limits.min, low)",
         (f"{_GRAPH}::test_ties_are_rounded_to_even",),
     ),
     Mutant(
         "a value is dequantised by another scale than it was quantised by",
         "python/tvm_ios/rewrite/quantization.py",
-        "grid != _grid(call)",
-        "False",
-        (f"{_GRAPH}::test_what_is_left_as_it_is",),
+        "_Grid(grid.scale, grid.zero - written.zero)",
+        "_Grid(written.scale, grid.zero - written.zero)",
+        (f"{_GRAPH}::test_another_grid",),
     ),
     Mutant(
         "the lowest value of an image is that of the padding",

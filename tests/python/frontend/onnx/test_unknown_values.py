@@ -25,11 +25,11 @@ UNKNOWN = {
         "or export the model with constant ones.",
     ),
     "a number": (
-        """g (float[4,3] x, int64[1] k) => (float[4,a] y) <int64[1] one = {1}> {
+        """g (int64 k) => (int64[a] y) <int64 one = {1}> {
           more = Add (k, one)
-          y, places = TopK (x, more)
+          y = Range (one, more, one)
         }""",
-        "TopK computes how many it takes from the input 'k' while it runs; make it an initializer",
+        "Range computes its limit from the input 'k' while it runs; make it an initializer",
     ),
     "two inputs": (
         """g (float[4,3] x, int64[1] p, int64[1] q) => (float[a,b] y) {
@@ -46,22 +46,13 @@ UNKNOWN = {
         }""",
         "Reshape computes its shape from the input 'sizes' while it runs",
     ),
-    "a branch": (
-        """g (float[1] x) => (float[1] y) <float zero = {0}> {
+    "branches of other sizes": (
+        """g (float[1] x) => (float[a] y) <float zero = {0}> {
           positive = Greater (x, zero)
           y = If (positive) <then_branch = a () => (float[1] t) { t = Neg (x) },
-            else_branch = b () => (float[1] e) { e = Abs (x) }>
+            else_branch = b () => (float[2] e) { e = Concat <axis = 0> (x, x) }>
         }""",
-        "If chooses a branch from the input 'x' while it runs",
-    ),
-    "a number of steps": (
-        """g (float[4] x, int64 n) => (float[4] y) {
-          y = Loop (n, "", x) <body = b (int64 i, bool c, float[4] s) => (bool d, float[4] t) {
-            d = Identity (c)
-            t = Neg (s)
-          }>
-        }""",
-        "Loop computes its number of steps from the input 'n' while it runs",
+        "If chooses between results of different types or shapes from the input 'x' while it runs",
     ),
 }
 

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from public.catalogue import TINY, find
+from public.exported import ExportedTrial
 from public.record import OURS
-from public.trial import Plan, Trial
+from public.trial import Plan
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_a_public_model(name: str, tmp_path: Path) -> None:
     plan = Plan(peers=(), threads=2, rounds=1, window=0.01, say=lambda _text: None)
-    outcome = Trial(find(name), plan, tmp_path).run()
+    outcome = ExportedTrial(find(name), plan, tmp_path).run()
     assert outcome.failure is None
     for way in OURS:
         run = outcome.runs[way]

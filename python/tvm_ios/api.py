@@ -17,6 +17,7 @@ import tvm
 from .backend.base import AnyKind
 from .backend.registry import kind_of
 from .compiler import artifact, signatures, steps
+from .compiler.scheduler import Scheduler
 from .frontend import pytorch
 from .frontend.models import load_model
 from .frontend.pytorch import tensors as torch_tensors
@@ -25,7 +26,7 @@ from .measure.transport.locations import LocalRunner
 from .schedule.options import Options
 from .schedule.schedule import Schedule
 from .schedule.versions import modernized_options
-from .support.errors import ModelError, OptionError, device_errors
+from .support.errors import ModelError, OpenBatchError, OptionError, device_errors
 from .support.files import replacing
 from .support.folders import TemporaryFolder
 from .support.progress import working
@@ -182,22 +183,31 @@ def compile(
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     chosen_options = Options(**modernized_options(options)).applying(given)
     source = _Source(model, example_inputs, input_shapes, batch, params, trust)
-    sources = [source]
+    sources, opened = [source], None
     if shapes or batch_sizes:
         _check_several(kind, shapes, batch_sizes, given, sample)
         sources = source.at_shapes(shapes or {}) or source.at_batches(batch_sizes or [])
-    networks = []
+    networks: list[tuple[Scheduler, Schedule]] = []
     with ExitStack() as stack:
-        for source in sources:
-            with working("reading the network"):
-                mod = source.load()
+        with working("reading the network"):
+            try:
+                mods = [source.load() for source in sources]
+            except OpenBatchError as error:
+                if len(sources) > 1 or given is not None or sample is not None:
+                    raise
+                signatures.check_kind(kind)
+                mods, opened = [s.load() for s in source.at_batches(signatures.OPEN_BATCH)], error
+        for mod in mods:
             prepared = steps.prepare(kind, mod, resolved, chosen_options, runner, sample=sample)
             scheduler = stack.enter_context(closing(prepared))
-            networks.append((scheduler, steps.choose(scheduler, given, search=search)))
+            searched = search and not (opened and networks)  # the first batch size of two
+            networks.append((scheduler, steps.choose(scheduler, given, search=searched)))
         folder = TemporaryFolder()
         path = folder.path / "model.so"
         if len(networks) > 1:
-            signatures.write(networks, path, runner)
+            serving = signatures.write(networks, path, runner)
+            if opened is not None and not serving.splits:
+                raise opened  # rows depend on each other: it is no batch
         else:
             steps.write(steps.build(*networks[0]), path)
     return CompiledModel(path, folder, device_id)

@@ -17,7 +17,7 @@ from ..compiler.specialise import specialise
 from ..draw import words
 from ..lowering.export import check_linker
 from ..schedule.schedule import Schedule
-from ..support.errors import OptionError
+from ..support.errors import OpenBatchError, OptionError
 from ..support.files import replacing
 from . import interrupt, output
 from .options import (
@@ -117,15 +117,27 @@ def run(args: argparse.Namespace) -> None:
     if shared:
         signatures.check_kind(request.kind)
     with replacing(*libraries, *notes) as drafts:
-        networks = _scheduled(request, args, sizes)
+        opened: OpenBatchError | None = None
+        try:
+            networks = _scheduled(request, args, sizes)
+        except OpenBatchError as error:
+            if sizes != [_Size()] or args.schedule_in or request.kind.device != "cpu":
+                raise
+            opened, shared = error, True
+            sizes = [
+                _Size("", batch, searched=not i) for i, batch in enumerate(signatures.OPEN_BATCH)
+            ]
+            networks = _scheduled(request, args, sizes)
         schedules = [schedule for _, schedule in networks]
         serving = None
         if shared:
             serving = signatures.write(networks, drafts[0], request.runner)
+            if opened is not None and not serving.splits:
+                raise opened  # rows depend on each other: it is no batch
         else:
             for network, library in zip(networks, drafts, strict=False):
                 steps.write(steps.build(*network), library, request.runner)
-        for schedule, draft in zip(schedules, drafts[len(libraries) :], strict=bool(notes)):
+        for schedule, draft in zip(schedules, drafts[len(libraries) :], strict=False):
             output.write_schedule(draft, schedule)
         interrupt.check()
     if serving is None:
@@ -170,11 +182,14 @@ class _Size:
         What distinguishes its files; empty for the only one.
     batch : int or None
     shapes : mapping of str to tuple of int
+    searched : bool
+        Whether a schedule is searched for this size, if for any.
     """
 
     label: str = ""
     batch: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    searched: bool = True
 
     def name(self, name: str) -> Path:
         """Insert the label into a file name: ``model.so`` as ``model.b16.so``."""
@@ -204,7 +219,8 @@ def _scheduled(
     else:
         schedules = [
             replace(
-                steps.choose(scheduler, request.given, search=not args.no_search), batch=size.batch
+                steps.choose(scheduler, request.given, search=size.searched and not args.no_search),
+                batch=size.batch,
             )
             for scheduler, size in zip(schedulers, sizes, strict=True)
         ]

@@ -27,6 +27,9 @@ from .dispatcher import with_dispatcher
 from .probe import probe
 from .scheduler import Scheduler
 
+OPEN_BATCH = (1, 4)
+"""The batch sizes of a library for a network that leaves the batch open, and nothing else."""
+
 Networks = Sequence[tuple[Scheduler, Schedule]]
 """A network in several shapes, with the schedule of each."""
 

@@ -23,6 +23,10 @@ class ModelError(TvmIosError, ValueError):
     """A network that cannot be read, or that has something this package cannot schedule."""
 
 
+class OpenBatchError(ModelError):
+    """A network of which the batch is open, the first dimension of inputs, and nothing else."""
+
+
 @register_error("tvm_ios.RelayError")
 class RelayError(ModelError):
     """Relay code that cannot be read.

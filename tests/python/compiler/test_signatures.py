@@ -107,6 +107,48 @@ def test_another_batch_is_split_and_padded(branches: Path, batch: int) -> None:
     assert relative_error(computed, reference(branches / "m.onnx", image)) < 1e-5
 
 
+@pytest.fixture(scope="module")
+def opened(branches: Path) -> Path:
+    """A library of the same network that was compiled without a word on its batch."""
+    path = branches / "open.so"
+    assert main(["compile", str(branches / "m.onnx"), "-o", str(path), "--no-search"]) == 0
+    return path
+
+
+@pytest.mark.parametrize("batch", [1, 2, 4, 7])
+def test_an_open_batch_is_served(branches: Path, opened: Path, batch: int) -> None:
+    model, image = tvm_ios_runtime.load(opened), images(batch)
+    assert model.any_batch
+    assert relative_error(model(image)[0], reference(branches / "m.onnx", image)) < 1e-5
+
+
+def test_an_open_batch_in_python(branches: Path) -> None:
+    model = tvm_ios.compile(branches / "m.onnx", search=False, threads=2)
+    image = images(3)
+    assert relative_error(model(image), reference(branches / "m.onnx", image)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("sizes", "node"),
+    [
+        (["N", 5], helper.make_node("Softmax", ["x"], ["y"], axis=0)),
+        (["N", "M"], helper.make_node("Relu", ["x"], ["y"])),
+        ([4, "M"], helper.make_node("Relu", ["x"], ["y"])),
+    ],
+    ids=["rows that depend on each other", "two dimensions", "another dimension"],
+)
+def test_what_is_no_batch_needs_a_shape(
+    sizes: list[str | int], node: onnx.NodeProto, tmp_path: Path, capsys
+) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes) for name in "xy")
+    save(tmp_path / "m.onnx", [node], [x], [y])
+    with pytest.raises(ModelError, match="is dynamic; fix it with --input-shapes"):
+        tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)
+    assert main(["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.so")]) == 4
+    assert "is dynamic; fix it with --input-shapes" in capsys.readouterr().err
+    assert not (tmp_path / "m.so").exists()
+
+
 def test_main_takes_every_shape_without_our_runtime(branches: Path) -> None:
     vm = relax.VirtualMachine(tvm.runtime.load_module(str(branches / "m.so")), tvm.cpu())
     for batch in (4, 1, 3):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...support.errors import ModelError
+from ...support.errors import ModelError, OpenBatchError
 from ..shapes import Shapes, check_names, checked_size, fit
 
 if TYPE_CHECKING:
@@ -22,14 +22,20 @@ def fix_shapes(path: Path, model: onnx.ModelProto, shapes: Shapes, batch: int | 
     ModelError
         If an input is not a tensor, if a dimension stays open, or if a dimension is given a value
         that differs from the model's.
+    OpenBatchError
+        If nothing but the batch stays open.
     """
     for value in model.graph.output:
         if value.type.WhichOneof("value") not in (None, "tensor_type"):
             raise ModelError(f"Output {value.name!r} is not a tensor; only tensors can be outputs.")
     inputs = inputs_of(model)
     check_names(str(path), shapes, [value.name for value in inputs])
+    opens_batch = batch is None and _opens_batch_alone(inputs, shapes)
     for value in inputs:
-        shape = _complete(value, shapes.get(value.name), batch)
+        try:
+            shape = _complete(value, shapes.get(value.name), batch)
+        except ModelError as error:
+            raise OpenBatchError(str(error)) if opens_batch else error from None
         declared = value.type.tensor_type.shape
         declared.ClearField("dim")
         for size in shape:
@@ -37,6 +43,20 @@ def fix_shapes(path: Path, model: onnx.ModelProto, shapes: Shapes, batch: int | 
         declared.SetInParent()  # also without dimensions
     # What was derived from open dimensions, or stated about them, no longer holds.
     del model.graph.value_info[:]
+
+
+def _opens_batch_alone(inputs: Sequence[onnx.ValueInfoProto], shapes: Shapes) -> bool:
+    """Return whether the first dimension of all inputs is open, and no other one is."""
+    if shapes or not all(value.type.tensor_type.HasField("shape") for value in inputs):
+        return False
+    sizes = [_fixed_sizes(value.type.tensor_type.shape.dim) for value in inputs]
+    return bool(sizes) and all(s and s[0] is None and None not in s[1:] for s in sizes)
+
+
+def _fixed_sizes(dims: Sequence[onnx.TensorShapeProto.Dimension]) -> list[int | None]:
+    """Return the sizes of dimensions; some exporters write -1 for an open one."""
+    sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+    return [size if size is None or size >= 0 else None for size in sizes]
 
 
 def inputs_of(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
@@ -70,7 +90,6 @@ def _complete(
             )
         return checked_size(f"Input {value.name!r}", list(given))
     declared = value.type.tensor_type.shape.dim
-    # Some exporters write -1 for an open dimension.
-    sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared]
-    fixed = [size if size is None or size >= 0 else None for size in sizes]
-    return fit(value.name, fixed, [dim.dim_param or "?" for dim in declared], given, batch)
+    return fit(
+        value.name, _fixed_sizes(declared), [dim.dim_param or "?" for dim in declared], given, batch
+    )

@@ -151,7 +151,8 @@ def compile(
         module have the names of its ``forward``'s parameters.
     batch_sizes : sequence of int, optional
         The same for several batch sizes. Other batches are split into parts of these sizes, and
-        padded, unless the network mixes the rows of a batch.
+        padded, unless the network mixes the rows of a batch. Without, an ONNX file that leaves the
+        batch open, and nothing else, has the sizes 1, which alone is searched, and 4.
     params : path, optional
         The file with the weights, for a format that has such files.
     trust : bool

@@ -121,22 +121,19 @@ def run(args: argparse.Namespace) -> None:
         try:
             networks = _scheduled(request, args, sizes)
         except OpenBatchError as error:
-            if sizes != [_Size()] or args.schedule_in or request.kind.device != "cpu":
+            if (
+                sizes != [_Size()]
+                or args.schedule_in
+                or args.inputs
+                or request.kind.device != "cpu"
+            ):
                 raise
-            opened, shared = error, True
-            sizes = [
-                _Size("", batch, searched=not i) for i, batch in enumerate(signatures.OPEN_BATCH)
-            ]
+            opened, sizes = error, _open_sizes()
             networks = _scheduled(request, args, sizes)
+        serving = _write(request, networks, drafts, shared=shared or opened is not None)
+        if opened is not None and not (serving and serving.splits):
+            raise opened  # rows depend on each other: it is no batch
         schedules = [schedule for _, schedule in networks]
-        serving = None
-        if shared:
-            serving = signatures.write(networks, drafts[0], request.runner)
-            if opened is not None and not serving.splits:
-                raise opened  # rows depend on each other: it is no batch
-        else:
-            for network, library in zip(networks, drafts, strict=False):
-                steps.write(steps.build(*network), library, request.runner)
         for schedule, draft in zip(schedules, drafts[len(libraries) :], strict=False):
             output.write_schedule(draft, schedule)
         interrupt.check()
@@ -144,6 +141,21 @@ def run(args: argparse.Namespace) -> None:
         _report(args, libraries, schedules)
     else:
         _report_shared(args, libraries[0], sizes, schedules, serving)
+
+
+def _write(
+    request: Request,
+    networks: Sequence[tuple[Scheduler, Schedule]],
+    drafts: Sequence[Path],
+    *,
+    shared: bool,
+) -> Serving | None:
+    """Write one library, or one for each network; return what a shared one serves."""
+    if shared:
+        return signatures.write(networks, drafts[0], request.runner)
+    for network, library in zip(networks, drafts, strict=False):
+        steps.write(steps.build(*network), library, request.runner)
+    return None
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -207,6 +219,11 @@ def _sizes(args: argparse.Namespace) -> list[_Size]:
         return [_Size(f"b{batch}", batch) for batch in args.batch_sizes]
     given = [_Size(f"s{number}", None, shapes) for number, shapes in enumerate(args.shapes)]
     return given or [_Size()]
+
+
+def _open_sizes() -> list[_Size]:
+    """Return what is compiled of a model that leaves the batch open; the first is searched."""
+    return [_Size("", batch, searched=not i) for i, batch in enumerate(signatures.OPEN_BATCH)]
 
 
 def _scheduled(

@@ -118,6 +118,8 @@ def one_hot(
 
     Indices out of range give the first value everywhere.
     """
+    if dtype_of(values) == "bool":  # ONNX Runtime lacks it, and ONNX's reference fails
+        raise emit.error("chooses among truths, which is not supported; compare its result with 0.")
     count = int(emit.number(depth, "its depth"))
     ndim = len(shape_of(indices)) + 1
     axis = emit.axis(axis, ndim)

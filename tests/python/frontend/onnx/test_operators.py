@@ -121,7 +121,7 @@ def test_how_many_are_the_largest(count: int, tmp_path: Path) -> None:
 
 
 def test_truths_that_are_one_hot_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="^OneHot chooses among truths, which is not supported"):
+    with pytest.raises(ModelError, match=r"^OneHot chooses among truths, which is not supported"):
         _run(tmp_path / "m.onnx", np.arange(3), "OneHot", [4], np.array([True, False]), axis=0)
 
 

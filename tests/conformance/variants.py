@@ -78,7 +78,8 @@ def own_types(name: str) -> set[str]:
     schema = onnx.defs.get_schema(node.op_type, node.domain)
     main = _main_variable(node.op_type, node.domain)
     bound = {name for name, kind in _bindings(schema.inputs, node.input) if kind == main}
-    kinds = {v.type.tensor_type.elem_type for v in case.model.graph.input if v.name in bound}
+    given = (v.type for v in case.model.graph.input if v.name in bound)
+    kinds = {t.tensor_type.elem_type for t in given if t.HasField("tensor_type")}
     dtypes = [helper.tensor_dtype_to_np_dtype(kind) for kind in kinds]
     return {label for label, dtype in _DTYPES.items() if dtype in dtypes}
 

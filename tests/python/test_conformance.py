@@ -77,6 +77,11 @@ def test_variants_in_types_and_versions() -> None:
     assert variants_suite.outcome_of(name, variants.OPSETS).status == RIGHT
 
 
+def test_the_types_of_a_test() -> None:
+    assert variants.own_types("test_top_k_uint64") == {"uint64"}
+    assert variants.own_types("test_identity_sequence") == set()  # its data is no tensor
+
+
 def test_a_type_without_a_reference_must_be_refused(monkeypatch) -> None:
     monkeypatch.setattr(variants_suite, "_reference", lambda model, inputs: None)
     outcome = variants_suite.outcome_of("test_relu@T=int8", variants.TYPES)

@@ -108,9 +108,13 @@ class Dispatcher:
         sizes = self._sizes(arrays)
         plan = None if sizes is None else self._cheapest(sizes)
         if plan is None:
-            got = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
-            raise ValueError(f"The model takes {self.describe()}; got {got}.")
+            raise self.refusal(arrays)
         return plan
+
+    def refusal(self, arrays: Sequence[np.ndarray]) -> ValueError:
+        """Return the error of a call that cannot be served."""
+        got = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
+        return ValueError(f"The model takes {self.describe()}; got {got}.")
 
     def describe(self) -> str:
         """Return what can be served, as a part of a sentence."""

@@ -128,8 +128,7 @@ class Model:
         signature = 0 if len(self.signatures) == 1 else self._dispatcher.exact(arrays)
         if self._lengths:
             if signature is None:
-                self._dispatcher.run(arrays, self._run)  # it says which shapes there are
-                raise AssertionError("a network that counts lengths serves its own shapes alone")
+                raise self._dispatcher.refusal(arrays)
             return self._lengths.cut(self._run(signature, arrays))
         if signature is not None:
             return self._run(signature, arrays, out)

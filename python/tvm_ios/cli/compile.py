@@ -134,7 +134,8 @@ def run(args: argparse.Namespace) -> None:
         if opened is not None and not (serving and serving.splits):
             raise opened  # rows depend on each other: it is no batch
         schedules = [schedule for _, schedule in networks]
-        for schedule, draft in zip(schedules, drafts[len(libraries) :], strict=False):
+        noted = schedules if opened is None else schedules[:1]  # the one that was searched
+        for schedule, draft in zip(noted, drafts[len(libraries) :], strict=bool(notes)):
             output.write_schedule(draft, schedule)
         interrupt.check()
     if serving is None:

@@ -195,6 +195,28 @@ def test_results_of_steps_are_counted(steps: int, tmp_path: Path) -> None:
             _check(model, tmp_path / "m.onnx", {"c": np.array(goes_on), "limit": limits, "x": x})
 
 
+def test_states_in_16_bits(tmp_path: Path) -> None:
+    text = """g (int64 n, bool c, float16[4,5] x) => (float16[4,5] y) <float limit = {9}> {
+      y = Loop (n, c, x) <body = b (int64 i, bool ci, float16[4,5] s)
+        => (bool co, float16[4,5] t) {
+          tanh = Tanh (s)
+          t = Add (s, tanh)
+          wide = Cast <to = 1> (t)
+          most = ReduceMax <keepdims = 0> (wide)
+          co = Less (most, limit)
+        }>
+    }"""
+    _save(text, tmp_path / "m.onnx")
+    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)
+    x = np.random.default_rng(0).standard_normal((4, 5)).astype("float16")
+    expected = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    for steps in (0, 1, 3, 9):
+        inputs = {"n": np.array(steps), "c": np.array(True), "x": x}
+        result, wanted = model(*inputs.values()), expected.run(None, inputs)[0]
+        assert result.dtype == wanted.dtype
+        np.testing.assert_allclose(result, wanted, rtol=2e-3 * (1 + steps))
+
+
 def test_a_loop_without_end_is_interrupted(tmp_path: Path) -> None:
     _save(ENDLESS, tmp_path / "m.onnx")
     model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1)

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from tvm import relax
 
+from ..ops.size import AnySize, hint_of, is_open
+from ..ops.size import size_of as size_of_expr
 from .limits import Limits, size_of
 
 
@@ -31,6 +34,7 @@ class Bindings:
         self.builder = builder
         self._limits = limits
         self._known: set[relax.Var] = set()  # independent of the network's inputs
+        self._sizes: dict[relax.Var, np.ndarray] = {}
 
     def add(self, expr: relax.Expr, where: str) -> relax.Var:
         """Bind ``expr`` to a variable.
@@ -57,6 +61,31 @@ class Bindings:
             for tensor in tensors:
                 self.allocate(_sizes(tensor), str(tensor.dtype), where)
         return var
+
+    def add_sizes(self, sizes: np.ndarray, dtype: str, where: str) -> relax.Var:
+        """Bind numbers, some of which are open sizes, to a variable.
+
+        Parameters
+        ----------
+        sizes : numpy.ndarray of object
+            Sizes and integers.
+        dtype : str
+            An integer type.
+        where : str
+        """
+        flat: list[AnySize] = list(sizes.reshape(-1))
+        value = relax.op.shape_to_tensor(relax.ShapeExpr(flat))
+        if sizes.ndim != 1:
+            value = relax.op.reshape(self.add(value, where), sizes.shape)
+        if dtype != "int64":
+            value = relax.op.astype(self.add(value, where), dtype)
+        variable = self.add(value, where)
+        self._sizes[variable] = sizes
+        return variable
+
+    def sizes_in(self, x: relax.Expr) -> np.ndarray | None:
+        """Return the numbers of :meth:`add_sizes`; None for any other expression."""
+        return self._sizes.get(x) if isinstance(x, relax.Var) else None
 
     def expect(self, count: int, where: str) -> None:
         """Count bindings that will be added, before they are listed.
@@ -120,6 +149,8 @@ class Bindings:
             return self.is_known(expr.tuple_value)
         if isinstance(expr, relax.Call):
             return all(map(self.is_known, expr.args))
+        if isinstance(expr, relax.ShapeExpr):
+            return not is_open(map(size_of_expr, expr.values))
         return True
 
 
@@ -132,4 +163,4 @@ def _tensors(type_: relax.Type) -> Iterator[relax.TensorType]:
 
 
 def _sizes(tensor: relax.TensorType) -> list[int]:
-    return [int(size) for size in tensor.shape.values]
+    return [hint_of(size_of_expr(size)) for size in tensor.shape.values]

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..ops.size import AnyShape, AnySize, hints_of, is_open, size_of
 from ..support.errors import ModelError
 from .bindings import Bindings
 
@@ -55,7 +56,7 @@ class Emitter:
         """
         self._bindings.expect(count, self.where)
 
-    def allocate(self, shape: Sequence[int], dtype: str) -> None:
+    def allocate(self, shape: Sequence[AnySize], dtype: str) -> None:
         """Count a constant before it is computed.
 
         Raises
@@ -63,7 +64,7 @@ class Emitter:
         ModelError
             If it is too large.
         """
-        self._bindings.allocate(shape, dtype, self.where)
+        self._bindings.allocate(hints_of(shape), dtype, self.where)
 
     def error(self, problem: str) -> ModelError:
         """Return an error that names the operator."""
@@ -82,9 +83,9 @@ class Emitter:
             raise self.error(f"needs {what} as one constant number; bind it as a parameter.")
         return value.reshape(-1)[0].item()
 
-    def reshape(self, x: relax.Expr, shape: Sequence[int]) -> relax.Expr:
+    def reshape(self, x: relax.Expr, shape: Sequence[AnySize]) -> relax.Expr:
         value = constant_array(x)
-        if value is not None:
+        if value is not None and not is_open(shape):
             self.allocate(value.shape, str(value.dtype))
             return constant(value.reshape(shape))
         if 0 in shape:  # Relax interprets 0 as the old size
@@ -144,27 +145,32 @@ class Emitter:
             raise self.error(f"has axis {axis}, but its argument has {ndim} axes.")
         return axis % ndim
 
-    def full(self, shape: Sequence[int], value: float, dtype: str) -> relax.Expr:
-        """Return a constant with equal elements.
+    def full(self, shape: Sequence[AnySize], value: float, dtype: str) -> relax.Expr:
+        """Return a tensor with equal elements; a constant, unless sizes are open.
 
         Parameters
         ----------
-        shape : sequence of int
-            Its shape.
+        shape : sequence of sizes
         value : float
             The elements.
         dtype : str
             Its data type.
         """
         self.allocate(shape, dtype)
-        return constant(np.full(shape, value, dtype))
+        if is_open(shape):
+            return self(relax.op.full(tuple(shape), relax.const(value, dtype), dtype))
+        return constant(np.full(hints_of(shape), value, dtype))
 
-    def positions(self, count: int, dtype: str) -> relax.Expr:
-        """Return the constant ``[0, 1, ..., count - 1]``."""
+    def positions(self, count: AnySize, dtype: str) -> relax.Expr:
+        """Return ``[0, 1, ..., count - 1]``."""
         self.allocate([count], dtype)
+        if not isinstance(count, int):
+            return self(relax.op.arange(0, count.expr, 1, dtype))
         return constant(np.arange(count, dtype=dtype))
 
-    def slice(self, x: relax.Expr, axis: int, begin: int, end: int, step: int = 1) -> relax.Expr:
+    def slice(
+        self, x: relax.Expr, axis: int, begin: AnySize, end: AnySize, step: int = 1
+    ) -> relax.Expr:
         """Slice ``x`` along an axis.
 
         Parameters
@@ -212,9 +218,9 @@ def constant_array(expr: relax.Expr) -> np.ndarray | None:
     return expr.value.numpy() if is_constant(expr) else None
 
 
-def shape_of(x: relax.Expr) -> tuple[int, ...]:
-    """Return the shape of a tensor, which is always static in a converted function."""
-    return tuple(int(size) for size in x.ty.shape.values)
+def shape_of(x: relax.Expr) -> AnyShape:
+    """Return the shape of a tensor, which is always known in a converted function."""
+    return tuple(map(size_of, x.ty.shape.values))
 
 
 def dtype_of(x: relax.Expr) -> str:

@@ -13,6 +13,7 @@ from tvm import relax
 from tvm_ios_runtime.bits import tensor_dtype
 
 from ...ops.narrow import NARROW, with_types
+from ...ops.size import AnySize
 from ...relax_ir.building import building
 from ...relax_ir.lengths import Length, with_lengths
 from ...support.errors import ModelError
@@ -22,7 +23,7 @@ from .control import CONTROL
 from .counted import Counted
 from .functions import Functions
 from .graph import GraphConverter, Scope
-from .inputs import inputs_of, static_shapes
+from .inputs import Sizes, inputs_of
 from .narrow import Narrow
 from .nodes import is_standard, needed_nodes
 from .operators import OPERATORS, Value
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     import onnx
 
 
-def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
-    """Convert a model with static input shapes; its inputs keep their names.
+def convert(path: Path, model: onnx.ModelProto, shapes: Sizes) -> tvm.IRModule:
+    """Convert a model with the shapes of its inputs, which keep their names.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
     opsets = {("" if is_standard(o.domain) else o.domain): o.version for o in model.opset_import}
     scope = Scope(opsets)
     scope.add_weights(model.graph)
-    inputs = [_input(value, shape) for value, shape in _inputs(model)]
+    inputs = [_input(value, shape) for value, shape in _inputs(model, shapes)]
     outputs = [value.name for value in model.graph.output]
     _check_operators(path, model, functions, scope, outputs)
     size = sum(len(t.raw_data) or t.ByteSize() for t in model.graph.initializer)
@@ -73,13 +74,14 @@ def convert(path: Path, model: onnx.ModelProto) -> tvm.IRModule:
     return module
 
 
-def _inputs(model: onnx.ModelProto) -> Iterator[tuple[onnx.ValueInfoProto, list[int]]]:
-    shapes = static_shapes(model)
+def _inputs(
+    model: onnx.ModelProto, shapes: Sizes
+) -> Iterator[tuple[onnx.ValueInfoProto, list[AnySize]]]:
     for value in inputs_of(model):
         yield value, shapes[value.name]
 
 
-def _input(value: onnx.ValueInfoProto, shape: list[int]) -> tuple[relax.Var, str]:
+def _input(value: onnx.ValueInfoProto, shape: list[AnySize]) -> tuple[relax.Var, str]:
     """Return an input of the function, and its type in the model."""
     code = value.type.tensor_type.elem_type
     dtype = dtype_of_code(code) or narrow_of_code(code)

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import tvm
 
+from ...ops.size import OpenSizes
 from ..shapes import Shapes
-from .inputs import fix_shapes
+from .inputs import fix_shapes, open_shapes, shapes_of
 from .reading import read
 
 
-def from_file(path: Path, shapes: Shapes, batch: int | None) -> tvm.IRModule:
+def from_file(
+    path: Path, shapes: Shapes, batch: int | None, opened: OpenSizes | None = None
+) -> tvm.IRModule:
     """Convert an ONNX file.
 
     Parameters
@@ -23,6 +26,9 @@ def from_file(path: Path, shapes: Shapes, batch: int | None) -> tvm.IRModule:
     batch : int or None
         The first dimension of every input that leaves it open.
 
+    opened : OpenSizes, optional
+        Receives the dimensions that stay open; without it they must not.
+
     Raises
     ------
     ModelError
@@ -31,5 +37,7 @@ def from_file(path: Path, shapes: Shapes, batch: int | None) -> tvm.IRModule:
     model = read(path)
     from .convert import convert  # it imports onnx, which an extra installs
 
+    if opened is not None:
+        return convert(path, model, open_shapes(path, model, shapes, opened))
     fix_shapes(path, model, shapes, batch)
-    return convert(path, model)
+    return convert(path, model, shapes_of(model))

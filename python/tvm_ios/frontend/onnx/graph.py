@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tvm import relax
 
 from ...support.errors import ModelError
@@ -31,6 +32,7 @@ from .narrow import given, tensor_of
 from .node_emitter import NodeEmitter
 from .nodes import described, is_standard, needed_nodes
 from .operators import Entry, Value, apply, find
+from .size_folding import fold_sizes
 from .values import tensors_of, with_tensors
 
 if TYPE_CHECKING:
@@ -207,6 +209,9 @@ class GraphConverter:
             folded = fold(_resolved(node, scope), opset, arrays)
             if folded is not None:
                 return [constant(array) for array in folded]
+        numbers = self._numbers(domain, node, inputs, attributes)
+        if numbers is not None:
+            return [emit.sizes(array) for array in numbers]
         entry = find(domain, node.op_type, opset)
         if entry is not None:
             return _several(_applied(entry, node, emit, inputs, attributes))
@@ -214,6 +219,33 @@ class GraphConverter:
             defined, defaults = self._functions.definition(_resolved(node, scope), opset, inputs)
             return self._call(node, defined, inputs, defaults, wanted, scope)
         raise emit.error("is not supported; export the model without it.")
+
+    def _numbers(
+        self,
+        domain: str,
+        node: onnx.NodeProto,
+        inputs: Sequence[Value],
+        attributes: Mapping[str, Any],
+    ) -> list[np.ndarray] | None:
+        """Return what a node computes from open sizes; None if it does something else."""
+        tensors = [x for x in inputs if x is not None]
+        if domain or not any(self._sizes_in(x) is not None for x in tensors):
+            return None
+        arrays = [None if x is None else self._known(x) for x in inputs]
+        if sum(array is None for array in arrays) > len(inputs) - len(tensors):
+            return None
+        result = fold_sizes(node.op_type, arrays, attributes)
+        return result if result is None or isinstance(result, list) else [result]
+
+    def _sizes_in(self, value: Value) -> np.ndarray | None:
+        return self._bindings.sizes_in(value) if isinstance(value, relax.Expr) else None
+
+    def _known(self, value: Value) -> np.ndarray | None:
+        """Return the value of a constant, or of numbers some of which are open sizes."""
+        sizes = self._sizes_in(value)
+        if sizes is None and isinstance(value, relax.Expr):
+            return constant_array(value)
+        return sizes
 
     def _call(
         self,

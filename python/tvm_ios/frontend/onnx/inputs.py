@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...ops.size import AnySize, OpenSizes
 from ...support.errors import ModelError, OpenBatchError
 from ..shapes import Shapes, check_names, checked_size, fit
 
@@ -65,12 +66,56 @@ def inputs_of(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     return [value for value in model.graph.input if value.name not in weights]
 
 
-def static_shapes(model: onnx.ModelProto) -> dict[str, list[int]]:
+Sizes = dict[str, list[AnySize]]
+"""The shapes of inputs, by name."""
+
+
+def shapes_of(model: onnx.ModelProto) -> Sizes:
     """Return the shapes of the inputs, after :func:`fix_shapes`."""
     return {
         value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         for value in inputs_of(model)
     }
+
+
+def open_shapes(path: Path, model: onnx.ModelProto, shapes: Shapes, opened: OpenSizes) -> Sizes:
+    """Return the shapes of the inputs; dimensions that stay open become sizes of ``opened``.
+
+    Dimensions of one name are one size.
+
+    Raises
+    ------
+    ModelError
+        If an input is not a tensor, or has no rank, or a dimension is given a value that differs
+        from the model's.
+    """
+    inputs = inputs_of(model)
+    check_names(str(path), shapes, [value.name for value in inputs])
+    found: dict[str, AnySize] = {}
+    result: Sizes = {}
+    for value in inputs:
+        dims = value.type.tensor_type.shape.dim
+        given = shapes.get(value.name)
+        names = [dim.dim_param or f"{value.name}.{axis}" for axis, dim in enumerate(dims)]
+        if given is not None or not value.type.tensor_type.HasField("shape"):
+            result[value.name] = list(_complete(value, given, None))
+            continue
+        result[value.name] = []
+        for axis, (name, size) in enumerate(zip(names, _fixed_sizes(dims), strict=True)):
+            if size is None and name not in found:
+                found[name] = opened.open(name, example_size(axis, len(dims)))
+            result[value.name].append(found[name] if size is None else size)
+    return result
+
+
+def example_size(axis: int, rank: int) -> int:
+    """Return the size that is assumed of an open dimension, for what is searched and decided.
+
+    It is 1 for the first, the batch; 224 for those of images, and 128 for steps of a sequence.
+    """
+    if axis == 0:
+        return 1
+    return 224 if rank == 4 else 128
 
 
 def _complete(

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from tvm import relax
 
+from ...ops.size import AnySize, hints_of, is_open
 from ..bindings import Bindings
 from ..emitter import Emitter, constant, constant_array, dtype_of, is_constant, shape_of
 
@@ -48,7 +50,7 @@ class NodeEmitter(Emitter):
         return self._bindings.builder
 
     def array(self, x: relax.Expr, what: str) -> np.ndarray:
-        """Return the value of a constant.
+        """Return the value of a constant; of one that has open sizes, an array of objects.
 
         Raises
         ------
@@ -56,7 +58,7 @@ class NodeEmitter(Emitter):
             If it is computed when the model runs; the message contains ``what``, and the inputs
             that it is computed from.
         """
-        value = constant_array(x)
+        value = self.known(x)
         if value is None:
             raise self.error(f"computes {what}{self.while_running(x)}.")
         return value
@@ -66,7 +68,20 @@ class NodeEmitter(Emitter):
         value = self.array(x, what)
         if value.size != 1:
             raise self.error(f"needs {what} as one number, but is given {value.size}.")
-        return value.reshape(-1)[0].item()
+        number = value.reshape(-1)[0]
+        return number.item() if isinstance(number, np.generic) else number
+
+    def known(self, x: relax.Expr) -> np.ndarray | None:
+        """Return the value of a constant, or numbers some of which are open sizes; else None."""
+        value = constant_array(x)
+        return self._bindings.sizes_in(x) if value is None else value
+
+    def sizes(self, sizes: Sequence[AnySize] | np.ndarray, dtype: str = "int64") -> relax.Expr:
+        """Return numbers as a tensor; it is a constant if no size is open."""
+        numbers = np.array(sizes, object)
+        if is_open(numbers.reshape(-1)):
+            return self._bindings.add_sizes(numbers, dtype, self.where)
+        return constant(numbers.astype(dtype))
 
     def while_running(self, x: relax.Expr) -> str:
         """Return the end of a sentence on what is not known before the model runs, with advice."""
@@ -83,9 +98,10 @@ class NodeEmitter(Emitter):
         if dtype_of(x) == "bool":
             raise self.error("computes with truths, which is not supported; cast them to numbers.")
 
-    def integers(self, x: relax.Expr, what: str) -> list[int]:
-        """Return the numbers of a constant list."""
-        return [int(number) for number in self.array(x, what).reshape(-1)]
+    def integers(self, x: relax.Expr, what: str) -> list[AnySize]:
+        """Return the numbers of a constant list, or of one of sizes."""
+        numbers = self.array(x, what).reshape(-1)
+        return [n if is_open([n]) else int(n) for n in numbers]
 
     def axes(self, axes: Sequence[int], ndim: int) -> list[int]:
         """Return axes as non-negative numbers, each once."""
@@ -112,17 +128,17 @@ class NodeEmitter(Emitter):
             return constant(np.divide(self.array(a, "a dividend"), self.array(b, "a divisor")))
         return self(relax.op.divide(a, b))
 
-    def filled(self, shape: Sequence[int], value: float, dtype: str) -> relax.Expr:
+    def filled(self, shape: Sequence[AnySize], value: float, dtype: str) -> relax.Expr:
         """Return a tensor of equal elements; a small one is a constant."""
-        if np.prod(shape) <= SMALL:
+        if not is_open(shape) and math.prod(hints_of(shape)) <= SMALL:
             return self.full(shape, value, dtype)
         return self(relax.op.full(tuple(shape), relax.const(value, dtype), dtype))
 
-    def broadcast(self, x: relax.Expr, shape: Sequence[int]) -> relax.Expr:
+    def broadcast(self, x: relax.Expr, shape: Sequence[AnySize]) -> relax.Expr:
         """Broadcast a tensor; the result of a constant is one if it is small."""
         if shape_of(x) == tuple(shape):
             return x
-        if is_constant(x) and np.prod(shape) <= SMALL:
+        if is_constant(x) and not is_open(shape) and math.prod(hints_of(shape)) <= SMALL:
             self.allocate(shape, dtype_of(x))
             return constant(np.broadcast_to(self.array(x, "what it repeats"), shape))
         return self(relax.op.broadcast_to(x, tuple(shape)))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
+from ....ops.size import AnySize, is_open, known_equal
 from ...emitter import constant, constant_array, dtype_of, shape_of
 from ..narrow import Narrow
 from ..node_emitter import NodeEmitter
@@ -66,11 +67,27 @@ def range_(
     )
     if step == 0:
         raise emit.error("has a step of 0.")
+    if is_open((begin, end, step)):
+        return _open_range(emit, begin, end, step, dtype)
     count = max(math.ceil((end - begin) / step), 0)
     emit.allocate([count], "int64")
     if is_integer(dtype):
         return constant((int(begin) + int(step) * np.arange(count)).astype(dtype))
     return constant((begin + step * np.arange(count)).astype(dtype))
+
+
+def _open_range(
+    emit: NodeEmitter, begin: AnySize, end: AnySize, step: AnySize, dtype: str
+) -> relax.Expr:
+    """Return numbers from open sizes, or to them."""
+    if step != 1 or not is_integer(dtype):
+        raise emit.error("counts to a size that is open by another step than 1.")
+    if end < begin:
+        return emit.full([0], 0, dtype)
+    numbers = emit.positions(end - begin, dtype)
+    if known_equal(begin, 0):
+        return numbers
+    return emit(relax.op.add(numbers, emit.sizes(begin, dtype)))
 
 
 @operator("EyeLike")

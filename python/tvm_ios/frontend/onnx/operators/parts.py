@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 from tvm import relax
 
+from ....ops.size import AnySize, ceil_div, hints_of, is_open
 from ...emitter import constant, dtype_of, is_constant, shape_of
 from ..node_emitter import SMALL, NodeEmitter
 from .selection import computed_slice
@@ -39,19 +42,19 @@ def split(
         sizes = emit.integers(split, "the sizes of its parts")
     else:
         each = -(-length // count)
-        sizes = [min(each, length - i * each) for i in range(count)]
-    if sum(sizes) != length or min(sizes) < 0:
+        # Only the last part may be smaller.
+        sizes = [*[each] * (count - 1), length - (count - 1) * each]
+    if sum(sizes) != length or any(size < 0 for size in sizes):
         raise emit.error(f"splits an axis of {length} into {sizes}.")
     emit.expect(len(sizes))
     if len(sizes) == 1:
         return (data,)
     if 0 in sizes:
-        ends = np.cumsum(sizes)
         return tuple(
-            emit.slice(data, axis, int(end) - size, int(end))
-            for size, end in zip(sizes, ends, strict=True)
+            emit.slice(data, axis, end - size, end)
+            for size, end in zip(sizes, accumulate(sizes), strict=True)
         )
-    parts = emit(relax.op.split(data, [int(end) for end in np.cumsum(sizes)[:-1]], axis))
+    parts = emit(relax.op.split(data, list(accumulate(sizes))[:-1], axis))
     return tuple(emit(relax.TupleGetItem(parts, i)) for i in range(len(sizes)))
 
 
@@ -90,21 +93,44 @@ def slice_(
     return _sliced(emit, data, dict(zip(chosen, ranges, strict=True)))
 
 
-def _bounds(start: int, end: int, step: int, size: int) -> tuple[int, int, int]:
+_Bounds = tuple[AnySize, AnySize, int]
+"""The begin, the end and the step of a slice."""
+
+
+def _bounds(start: AnySize, end: AnySize, step: int, size: AnySize) -> _Bounds:
     """Return the begin and the end as places; unlike Python's, the begin is an element's."""
+    if is_open((start, end, size)):
+        if step < 0:
+            return _place(start, size, size - 1), _place(end, size, size - 1, -1), step
+        return _place(start, size, size), _place(end, size, size), step
     begin, end, step = slice(start, end, step).indices(size)
     return (max(begin, 0), end, step) if size else (0, 0, step)
 
 
-def _sliced(
-    emit: NodeEmitter, data: relax.Expr, ranges: dict[int, tuple[int, int, int]]
-) -> relax.Expr:
+def _place(place: AnySize, size: AnySize, last: AnySize, first: int = 0) -> AnySize:
+    """Return a place that may count from the end of an axis, between the first and the last."""
+    if place < 0:
+        place = place + size
+        return first if place < 0 else place
+    return place if place < last else last
+
+
+def _length(begin: AnySize, end: AnySize, step: int) -> AnySize:
+    """Return how many elements a slice has."""
+    if not is_open((begin, end)):
+        return len(range(*hints_of((begin, end)), step))
+    if step < 0:
+        begin, end, step = end + 1, begin + 1, -step
+    return ceil_div(end - begin, step) if end > begin else 0
+
+
+def _sliced(emit: NodeEmitter, data: relax.Expr, ranges: dict[int, _Bounds]) -> relax.Expr:
     """Slice by the begin, end and step of some axes, of which an end of -1 is before the first."""
     shape = shape_of(data)
-    lengths = {axis: len(range(*bounds)) for axis, bounds in ranges.items()}
+    lengths = {axis: _length(*bounds) for axis, bounds in ranges.items()}
     if 0 in lengths.values():
         sizes = [lengths.get(axis, number) for axis, number in enumerate(shape)]
-        return constant(np.zeros(sizes, dtype_of(data)))
+        return emit.full(sizes, 0, dtype_of(data))
     moved = {a: r for a, r in ranges.items() if r != (0, shape[a], 1)}
     if not moved:
         return data
@@ -120,7 +146,7 @@ def tile(emit: NodeEmitter, data: relax.Expr, repeats: relax.Expr) -> relax.Expr
     shape = [size * count for size, count in zip(shape_of(data), counts, strict=True)]
     if list(shape_of(data)) == shape:
         return data
-    if is_constant(data) and np.prod(shape) <= SMALL:
+    if is_constant(data) and not is_open(shape) and np.prod(shape) <= SMALL:
         emit.allocate(shape, dtype_of(data))
         return constant(np.tile(emit.array(data, "what it repeats"), counts))
     return emit(relax.op.tile(data, counts))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
+from ....ops.size import AnySize, broadcast
 from ...emitter import constant, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 from .table import MOVES, TAKES, Value, operator
@@ -18,12 +19,12 @@ from .table import MOVES, TAKES, Value, operator
 def shape(
     emit: NodeEmitter, data: relax.Expr, *, start: int = 0, end: int | None = None
 ) -> relax.Expr:
-    return constant(np.array(shape_of(data)[start:end], "int64"))
+    return emit.sizes(shape_of(data)[start:end])
 
 
 @operator("Size", narrow=MOVES)
 def size(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
-    return constant(np.array(math.prod(shape_of(data)), "int64"))
+    return emit.sizes(math.prod(shape_of(data)))
 
 
 @operator("Identity", narrow=TAKES)
@@ -47,13 +48,13 @@ def reshape(
 
 
 def _inferred(
-    emit: NodeEmitter, given: Sequence[int], sizes: list[int], wanted: Sequence[int]
-) -> list[int]:
+    emit: NodeEmitter, given: Sequence[AnySize], sizes: list[AnySize], wanted: Sequence[AnySize]
+) -> list[AnySize]:
     """Return sizes with -1 replaced, which have as many elements as are given."""
     known, count = math.prod(number for number in sizes if number != -1), math.prod(given)
     if sizes.count(-1) == 1 and known:
         sizes = [count // known if number == -1 else number for number in sizes]
-    if min(sizes, default=0) < 0 or math.prod(sizes) != count:
+    if any(size < 0 for size in sizes) or math.prod(sizes) != count:
         raise emit.error(f"cannot give shape {list(wanted)} to a tensor of {list(given)}.")
     return sizes
 
@@ -103,7 +104,7 @@ def transpose(
 def expand(emit: NodeEmitter, data: relax.Expr, shape: relax.Expr) -> relax.Expr:
     """Broadcast a tensor and a shape with each other."""
     wanted = emit.integers(shape, "its shape")
-    return emit.broadcast(data, np.broadcast_shapes(shape_of(data), tuple(wanted)))
+    return emit.broadcast(data, broadcast(shape_of(data), wanted))
 
 
 @operator("DepthToSpace")

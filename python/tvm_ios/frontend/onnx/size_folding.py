@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluation of nodes that compute with open sizes.
+
+Exporters write shapes as computations of sizes. What is open stays an expression.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ops.size import Size, broadcast, largest, smallest
+
+Rule = Callable[..., Any]
+
+
+def fold_sizes(
+    name: str, arrays: Sequence[np.ndarray | None], attributes: Mapping[str, Any]
+) -> np.ndarray | list[np.ndarray] | None:
+    """Return what a node computes from integers, some of which are open sizes.
+
+    Parameters
+    ----------
+    name : str
+        The operator, of ONNX's own domain.
+    arrays : sequence of array
+        The inputs, as arrays of integers or of objects; None for one that is left out.
+    attributes : mapping of str to value
+
+    Returns
+    -------
+    array of object, list of such, or None
+        A list for several outputs; None for an operator that is left to run.
+    """
+    rule = _RULES.get(name)
+    if rule is None or any(a is not None and a.dtype.kind not in "iubO" for a in arrays):
+        return None
+    given = [None if a is None else a.astype(object) for a in arrays]
+    return rule(*given, **attributes)
+
+
+def _elementwise(compute: Callable[..., Any]) -> Rule:
+    def fold(*arrays: np.ndarray) -> np.ndarray:
+        shape = broadcast(*(a.shape for a in arrays))
+        expanded = [np.broadcast_to(a, shape).reshape(-1) for a in arrays]
+        return _objects([compute(*items) for items in zip(*expanded, strict=True)], shape)
+
+    return fold
+
+
+def _objects(items: Sequence[Any], shape: Sequence[Any]) -> np.ndarray:
+    result = np.empty(len(items), object)
+    result[:] = items
+    return result.reshape(tuple(shape))
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """Divide as ONNX does, towards zero."""
+    if b < 0:
+        a, b = -a, -b
+    return a // b if a >= 0 else -(-a // b)
+
+
+def _rest(a: Any, b: Any, fmod: int = 0) -> Any:
+    return a % b if not fmod else a - b * _quotient(a, b)
+
+
+def _cast(data: np.ndarray, to: int, saturate: int = 1) -> np.ndarray | None:
+    import onnx
+
+    integers = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+    return data if to in integers else None
+
+
+def _listed(axes: np.ndarray | Sequence[int] | int) -> list[int]:
+    return [int(a) for a in np.asarray(axes).reshape(-1)]
+
+
+def _squeeze(data: np.ndarray, axes: Any = None) -> np.ndarray:
+    return np.squeeze(data, None if axes is None else tuple(_listed(axes)))
+
+
+def _unsqueeze(data: np.ndarray, axes: Any) -> np.ndarray:
+    return np.expand_dims(data, tuple(_listed(axes)))
+
+
+def _gather(data: np.ndarray, indices: np.ndarray, axis: int = 0) -> np.ndarray | None:
+    if any(isinstance(index, Size) for index in indices.reshape(-1)):
+        return None
+    return np.take(data, indices.astype(int), axis)
+
+
+def _slice(
+    data: np.ndarray, starts: Any, ends: Any, axes: Any = None, steps: Any = None
+) -> np.ndarray | None:
+    given = [a for a in (starts, ends, axes, steps) if a is not None]
+    if any(isinstance(n, Size) for a in given for n in np.asarray(a).reshape(-1)):
+        return None
+    first, last = _listed(starts), _listed(ends)
+    chosen = list(range(len(first))) if axes is None else _listed(axes)
+    by = [1] * len(first) if steps is None else _listed(steps)
+    index = [slice(None)] * data.ndim
+    for axis, begin, end, step in zip(chosen, first, last, by, strict=True):
+        if step < 0:
+            return None
+        index[axis] = slice(begin, end, step)
+    return data[tuple(index)]
+
+
+def _concat(*arrays: np.ndarray, axis: int) -> np.ndarray:
+    return np.concatenate(arrays, axis)
+
+
+def _reshape(data: np.ndarray, shape: np.ndarray, allowzero: int = 0) -> np.ndarray | None:
+    sizes = _listed(shape)
+    return None if 0 in sizes else data.reshape(sizes)
+
+
+def _reduction(compute: Callable[[Any, Any], Any]) -> Rule:
+    def fold(
+        data: np.ndarray, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> np.ndarray | None:
+        if data.ndim != 1 or not data.size:
+            return None
+        result = data[0]
+        for item in data[1:]:
+            result = compute(result, item)
+        return _objects([result], [1] * keepdims)
+
+    return fold
+
+
+def _choose(condition: Any, a: Any, b: Any) -> Any:
+    return a if condition else b
+
+
+def _split(data: np.ndarray, split: Any = None, axis: int = 0, num_outputs: int = 0) -> Any:
+    if split is None:
+        return np.array_split(data, num_outputs, axis) if num_outputs else None
+    return np.split(data, np.cumsum(_listed(split))[:-1], axis)
+
+
+_RULES: dict[str, Rule] = {
+    "Add": _elementwise(operator.add),
+    "Sub": _elementwise(operator.sub),
+    "Mul": _elementwise(operator.mul),
+    "Div": _elementwise(_quotient),
+    "Mod": lambda a, b, fmod=0: _elementwise(lambda x, y: _rest(x, y, fmod))(a, b),
+    "Neg": _elementwise(operator.neg),
+    "Min": _elementwise(smallest),
+    "Max": _elementwise(largest),
+    "Equal": _elementwise(operator.eq),
+    "Less": _elementwise(operator.lt),
+    "LessOrEqual": _elementwise(operator.le),
+    "Greater": _elementwise(operator.gt),
+    "GreaterOrEqual": _elementwise(operator.ge),
+    "Where": _elementwise(_choose),
+    "Not": _elementwise(operator.not_),
+    "And": _elementwise(lambda a, b: bool(a) and bool(b)),
+    "Or": _elementwise(lambda a, b: bool(a) or bool(b)),
+    "Cast": _cast,
+    "Identity": lambda data: data,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Gather": _gather,
+    "Slice": _slice,
+    "Concat": _concat,
+    "Reshape": _reshape,
+    "ReduceProd": _reduction(operator.mul),
+    "ReduceSum": _reduction(operator.add),
+    "ReduceMin": _reduction(smallest),
+    "ReduceMax": _reduction(largest),
+    "Split": _split,
+}

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes of tensors that are known only when a network runs.
+
+The compiler computes with a :class:`Size` as it does with an int: the result is an expression of
+the open dimensions. Beside it goes the hint, which is the value for one example. Where the compiler
+must decide something that the expression does not prove, such as whether a size is 1, the hint
+decides, and the decision is recorded as a condition. Code is right for all sizes that fulfil its
+conditions; whoever calls it checks them.
+
+A :class:`Size` is no int, and cannot become one: code that has not been written for open dimensions
+fails with a TypeError and does not compute with the hint unnoticed.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import tvm
+import tvm_ffi
+from tvm import sym, tirx
+from tvm.script.ir_builder import IRBuilder
+
+LARGEST_SIZE = (1 << 31) - 1
+"""The largest size of an open dimension, as kernels count in 32 bits."""
+
+Expr = Any
+
+
+@dataclass
+class OpenSizes:
+    """The open dimensions of a network, and the conditions under which its code is right.
+
+    Attributes
+    ----------
+    hints : dict of tvm.ir.Var to int
+        An example of each dimension.
+    conditions : list of Expr
+        What was assumed of the dimensions, as int64 expressions that are true.
+    """
+
+    hints: dict[tvm.ir.Var, int] = field(default_factory=dict)
+    conditions: list[Expr] = field(default_factory=list)
+    _analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
+    _short: dict[tvm.ir.Var, tvm.ir.Var] = field(default_factory=dict)
+    _decided: dict[str, bool] = field(default_factory=dict)
+
+    def open(self, name: str, hint: int) -> Size:
+        """Add a dimension of at least 1, and return it."""
+        variable = tirx.Var(name, "int64")
+        bounds = tvm.ir.Range.from_min_extent(_long(1), _long(LARGEST_SIZE))
+        self._analyzer.bind(variable, bounds)
+        self.hints[variable], self._short[variable] = hint, tirx.Var(name, "int32")
+        _owners[variable] = self
+        return Size(variable, hint, self)
+
+    @property
+    def variables(self) -> list[tvm.ir.Var]:
+        """The dimensions in order, as shapes of Relax have them."""
+        return list(self.hints)
+
+    @property
+    def short(self) -> list[tvm.ir.Var]:
+        """The same as kernels have them, in 32 bits."""
+        return [self._short[variable] for variable in self.hints]
+
+    def size(self, expr: Expr) -> int | Size:
+        """Return the size that an expression of Relax stands for."""
+        simple = self._analyzer.simplify(expr)
+        if isinstance(simple, tirx.IntImm):
+            return int(simple.value)
+        return Size(simple, self.hint(simple), self)
+
+    def hint(self, expr: Expr) -> int:
+        """Return the value of an expression for the example."""
+        value = sym.Analyzer().simplify(_replaced(expr, lambda v: _long(self.hints[v])))
+        return int(value.value)
+
+    def decide(self, condition: Expr, hinted: bool) -> bool:
+        """Return whether a condition holds; where that is not certain, assume what is hinted."""
+        proven = self.proven(condition)
+        if proven is not None:
+            return proven
+        text = str(condition)
+        if text not in self._decided:
+            self._decided[text] = hinted
+            assumed = condition if hinted else self._analyzer.simplify(tirx.Not(condition))
+            self.conditions.append(assumed)
+        return self._decided[text]
+
+    def proven(self, condition: Expr) -> bool | None:
+        """Return whether a condition holds for all sizes; None if it depends on them."""
+        simple = self._analyzer.simplify(condition)
+        if isinstance(simple, tirx.IntImm):
+            return bool(simple.value)
+        if self._analyzer.can_prove(simple):
+            return True
+        return False if self._analyzer.can_prove(tirx.Not(simple)) else None
+
+    def shortened(self, expr: Expr) -> Expr:
+        """Return an expression of dimensions in 32 bits."""
+        return _shortened(expr, self._short)
+
+
+_owners: weakref.WeakValueDictionary[tvm.ir.Var, OpenSizes] = weakref.WeakValueDictionary()
+
+
+class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]
+    """A size that depends on open dimensions; see the module.
+
+    Parameters
+    ----------
+    expr : Expr
+        An int64 expression of the dimensions.
+    hint : int
+        Its value for the example.
+    owner : OpenSizes
+    """
+
+    __slots__ = ("_hash", "_negative", "expr", "hint", "owner")
+
+    def __init__(self, expr: Expr, hint: int, owner: OpenSizes) -> None:
+        self.expr, self.hint, self.owner = expr, hint, owner
+        self._negative: Size | None = None  # of which it is the negative
+        self._hash: int | None = None
+
+    def asobject(self) -> Expr:
+        """Return the expression that TVM is given: kernels count in 32 bits, Relax in 64."""
+        return self.short if IRBuilder.is_in_scope() else self.expr
+
+    @property
+    def short(self) -> Expr:
+        """The expression in 32 bits."""
+        return self.owner.shortened(self.expr)
+
+    def __repr__(self) -> str:
+        return f"Size({self})"
+
+    def __str__(self) -> str:
+        return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(self.expr))
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = tvm_ffi.structural_hash(self.expr)
+        return self._hash
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, operator.add)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._with(other, operator.add)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, operator.sub)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: b - a)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, operator.mul)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._with(other, operator.mul)
+
+    def __neg__(self) -> Any:
+        if self._negative is not None:
+            return self._negative
+        result = self._with(-1, operator.mul)
+        if isinstance(result, Size):
+            result._negative = self
+        return result
+
+    def __floordiv__(self, other: Any) -> Any:
+        if self._negative is not None and isinstance(other, int) and other > 0:
+            return -((self._negative + (other - 1)) // other)  # TVM would divide by -other
+        return self._with(other, operator.floordiv)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: b // a)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._with(other, operator.mod)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: b % a)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, bool) or not isinstance(other, int | Size):
+            return NotImplemented
+        if isinstance(other, Size) and tvm_ffi.structural_equal(self.expr, other.expr):
+            return True
+        return self._decide(tirx.EQ(self.expr, _expr(other)), self.hint == hint_of(other))
+
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return NotImplemented if equal is NotImplemented else not equal
+
+    def __lt__(self, other: int | Size) -> bool:
+        return self._decide(tirx.LT(self.expr, _expr(other)), self.hint < hint_of(other))
+
+    def __gt__(self, other: int | Size) -> bool:
+        return self._decide(tirx.GT(self.expr, _expr(other)), self.hint > hint_of(other))
+
+    def __le__(self, other: int | Size) -> bool:
+        return not self > other
+
+    def __ge__(self, other: int | Size) -> bool:
+        return not self < other
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def _decide(self, condition: Expr, hinted: bool) -> bool:
+        return self.owner.decide(condition, hinted)
+
+    def _with(self, other: Any, compute: Callable[[Any, Any], Any]) -> Any:
+        if isinstance(other, int | Size) and not isinstance(other, bool):
+            expr = self.owner._analyzer.simplify(compute(self.expr, _expr(other)))
+            if isinstance(expr, tirx.IntImm):
+                return int(expr.value)
+            return Size(expr, compute(self.hint, hint_of(other)), self.owner)
+        if isinstance(other, tvm.ir.Expr):
+            return compute(self.asobject(), other)
+        return NotImplemented
+
+
+AnySize: TypeAlias = int | Size
+AnyShape: TypeAlias = tuple[AnySize, ...]
+
+
+def hint_of(size: AnySize) -> int:
+    """Return a size, or the example of an open one."""
+    return size.hint if isinstance(size, Size) else size
+
+
+def hints_of(shape: Iterable[AnySize]) -> tuple[int, ...]:
+    """Return a shape, or the example of an open one."""
+    return tuple(map(hint_of, shape))
+
+
+def size_of(expr: Expr) -> AnySize:
+    """Return the size that an expression of Relax stands for.
+
+    Raises
+    ------
+    TypeError
+        If it is not made of constants and of dimensions of :class:`OpenSizes`.
+    """
+    if isinstance(expr, int | Size):
+        return expr
+    if isinstance(expr, tirx.IntImm):
+        return int(expr.value)
+    for variable in tirx.analysis.undefined_vars(expr):
+        if variable in _owners:
+            return _owners[variable].size(expr)
+    raise TypeError(f"{expr} is no size")
+
+
+def is_open(shape: Iterable[AnySize]) -> bool:
+    """Return whether any size of a shape depends on open dimensions."""
+    return any(isinstance(size, Size) for size in shape)
+
+
+def smallest(first: AnySize, *others: AnySize) -> AnySize:
+    """Return the smallest of sizes, without an assumption of which that is."""
+    return _extreme(first, others, min, tirx.min)
+
+
+def largest(first: AnySize, *others: AnySize) -> AnySize:
+    """Return the largest of sizes, without an assumption of which that is."""
+    return _extreme(first, others, max, tirx.max)
+
+
+def ceil_div(size: AnySize, divisor: int) -> AnySize:
+    """Return how many parts of some size a whole has; the last one may be smaller."""
+    return -(-size // divisor)
+
+
+def broadcast(*shapes: Sequence[AnySize]) -> AnyShape:
+    """Return the shape that shapes are broadcast to.
+
+    Raises
+    ------
+    ValueError
+        If two of them do not fit.
+    """
+    rank = max(map(len, shapes), default=0)
+    result: list[AnySize] = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if known_equal(size, result[axis]) or known_equal(size, 1):
+                continue
+            if known_equal(result[axis], 1):
+                result[axis] = size
+            elif size != result[axis]:
+                raise ValueError(f"shapes {tuple(shape)} and {tuple(result)} do not broadcast")
+    return tuple(result)
+
+
+def known_equal(a: AnySize, b: AnySize) -> bool:
+    """Return whether two sizes are equal for all dimensions, without an assumption."""
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Size):
+            return one.owner.proven(tirx.EQ(one.expr, _expr(other))) is True
+    return a == b
+
+
+def _extreme(
+    first: AnySize,
+    others: Sequence[AnySize],
+    of_ints: Callable[[int, int], int],
+    of_exprs: Callable[[Any, Any], Any],
+) -> AnySize:
+    result = first
+    for other in others:
+        owner = next((s.owner for s in (result, other) if isinstance(s, Size)), None)
+        if owner is None:
+            result = of_ints(hint_of(result), hint_of(other))
+        else:
+            result = owner.size(of_exprs(_expr(result), _expr(other)))
+    return result
+
+
+def _long(number: int) -> Expr:
+    return tirx.const(number, "int64")
+
+
+def _expr(size: AnySize) -> Expr:
+    return size.expr if isinstance(size, Size) else _long(size)
+
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    tirx.Add: operator.add,
+    tirx.Sub: operator.sub,
+    tirx.Mul: operator.mul,
+    tirx.FloorDiv: tirx.floordiv,
+    tirx.FloorMod: tirx.floormod,
+    tirx.Min: tirx.min,
+    tirx.Max: tirx.max,
+}
+
+
+def _shortened(expr: Expr, short: dict[tvm.ir.Var, tvm.ir.Var]) -> Expr:
+    if isinstance(expr, tirx.IntImm):
+        return tirx.const(int(expr.value), "int32")
+    if isinstance(expr, tvm.ir.Var):
+        return short[expr]
+    combine = _BINARY.get(type(expr))
+    if combine is None:
+        raise TypeError(f"{expr} is no size")
+    return combine(_shortened(expr.a, short), _shortened(expr.b, short))
+
+
+def _replaced(expr: Expr, value: Callable[[tvm.ir.Var], Expr]) -> Expr:
+    return tvm_ffi.structural_map(expr, [(tvm.ir.Var, value)])

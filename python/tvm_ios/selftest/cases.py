@@ -309,6 +309,7 @@ CASES: tuple[Case, ...] = (
     Case("group normalisation", _group_norm, ((2, 21, 15, 13),)),
     Case("instance normalisation", _instance_norm, (_IMAGE,)),
     Case("sum", _plain(op.sum, axis=[2]), ((3, 11, 67),)),
+    Case("sum of all", _plain(op.sum), ((3, 211, 307),)),
     Case("maximum", _plain(op.max, axis=[1]), ((3, 67, 11),)),
     Case("tanh", _plain(op.tanh), ((3, 11, 7),)),
     Case("sum of images", _plain(op.add), (_IMAGE, _IMAGE)),

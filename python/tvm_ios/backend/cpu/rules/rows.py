@@ -15,6 +15,7 @@ from ....ops.epilogue import NOTHING
 from ....relax_ir.expressions import is_float32
 from ..kernels.layout import PLAIN
 from ..kernels.rows.layer_norm import LayerNorm, layer_norm_kernel
+from ..kernels.rows.pieces import divides, reduce_in_pieces_kernel
 from ..kernels.rows.reduce import LONGEST, Reduce, Reduction, reduce_kernel
 from ..kernels.rows.softmax import Softmax, softmax_kernel
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
@@ -71,17 +72,18 @@ def reduction(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
     Raises
     ------
     NoRule
-        If the operand is not of float32, the axes are not neighbours, or the result is a scalar.
+        If the operand is not of float32, or the axes are not neighbours.
     """
     data, axes = op.call.args[0], op.call.attrs.axis
-    if not is_float32(data) or not shape_of(op.outputs[0]) or set(op.epilogue.arguments) - {"full"}:
+    if not is_float32(data) or set(op.epilogue.arguments) - {"full"}:
         raise NoRule
     shape = shape_of(data)
     named = range(len(shape)) if axes is None else [int(axis) for axis in axes]
     kinds: tuple[Reduction, ...] = get_args(Reduction)
     reduce = Reduce(kinds[kinds.index(op.kind)], *_around(shape, named), op.epilogue)
     bindings = (binder.plain(data), *epilogue_inputs(op, binder, PLAIN))
-    return row_major(reduce_kernel(reduce, config.core), bindings, op)
+    build = reduce_in_pieces_kernel if divides(reduce, config.core) else reduce_kernel
+    return row_major(build(reduce, config.core), bindings, op)
 
 
 def place(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -90,11 +92,11 @@ def place(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     Raises
     ------
     NoRule
-        If the operand is not of float32, the axis is very long, or the result is a scalar.
+        If the operand is not of float32, or the axis is very long.
     """
     data, axis = op.call.args[0], op.call.attrs.axis
     shape = shape_of(data)
-    if not is_float32(data) or axis is None or not shape_of(op.outputs[0]):
+    if not is_float32(data) or axis is None:
         raise NoRule
     outer, length, inner = _around(shape, [int(axis)])
     if length >= LONGEST or op.epilogue != NOTHING:

@@ -70,7 +70,7 @@ def reduce_kernel(reduce: Reduce, core: Core) -> Kernel:
     Vectors lie along the reduced axis if it is the last, across it otherwise. A tile is one number
     in the first case and one vector in the second.
     """
-    emitter = _ReduceEmitter(reduce, core)
+    emitter = ReduceEmitter(reduce, core)
     size = reduce.outer * reduce.inner
     return Kernel(
         name=reduce.reduction,
@@ -85,31 +85,57 @@ def reduce_kernel(reduce: Reduce, core: Core) -> Kernel:
     )
 
 
-class _ReduceEmitter:
-    def __init__(self, reduce: Reduce, core: Core) -> None:
+class ReduceEmitter:
+    """Emits a reduction.
+
+    Parameters
+    ----------
+    reduce : Reduce
+    core : Core
+    divisor : int
+        What a mean is a sum divided by.
+    """
+
+    def __init__(self, reduce: Reduce, core: Core, divisor: int | None = None) -> None:
         self.reduce, self.lanes = reduce, core.lanes
+        self._divisor = reduce.length if divisor is None else divisor
         self.combine, self.initial = _COMBINE[reduce.reduction]
         self.chunks = blocks(reduce.inner, core.lanes)
         self.num_tiles = reduce.outer * self.chunks
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        inner = self.reduce.inner
+        """Emit the tiles of a range."""
+        size = self.reduce.length * self.reduce.inner
         with T.serial(begin, begin + extent) as t:
             outer = t // self.chunks
+            self.tile(buffers, outer * size, t % self.chunks, outer * self.reduce.inner)
 
-            def columns(first: Expr, width: int) -> None:
-                with tile_scope():
-                    total = self._columns(buffers[0], outer, first, width)
-                    self._store(buffers, total, outer * inner + first, width)
+    def tile(self, buffers: Sequence[Any], start: Expr, number: Expr, place: Expr) -> None:
+        """Emit the vector of a number among the results of what is read from an element on.
 
-            if inner > 1:
-                chunk(t % self.chunks, inner, self.lanes, columns)
-                return
+        Parameters
+        ----------
+        buffers : sequence of buffers
+            What is read, the epilogue's arguments, and what is written.
+        start, place : Expr
+            Where what is read, and its results, begin.
+        number : Expr
+        """
+        inner = self.reduce.inner
+
+        def columns(first: Expr, width: int) -> None:
             with tile_scope():
-                self._store(buffers, self._row(buffers[0], t), t, 1)
+                total = self._columns(buffers[0], start + first, width)
+                self._store(buffers, total, place + first, width)
 
-    def _row(self, source: Any, outer: Expr) -> Expr:
-        length, start = self.reduce.length, outer * self.reduce.length
+        if inner > 1:
+            chunk(number, inner, self.lanes, columns)
+            return
+        with tile_scope():
+            self._store(buffers, self._row(buffers[0], start), place, 1)
+
+    def _row(self, source: Any, start: Expr) -> Expr:
+        length = self.reduce.length
 
         def load(at: Expr, width: int) -> Expr:
             return source[lanes_of(start + at, width)]
@@ -122,9 +148,8 @@ class _ReduceEmitter:
 
         return self._reduced(load, place, total)
 
-    def _columns(self, source: Any, outer: Expr, first: Expr, width: int) -> Expr:
+    def _columns(self, source: Any, start: Expr, width: int) -> Expr:
         r = self.reduce
-        start = outer * (r.length * r.inner) + first
 
         def load(at: Expr, _: int) -> Expr:
             return source[lanes_of(start + at * r.inner, width)]
@@ -168,7 +193,7 @@ class _ReduceEmitter:
     def _store(self, buffers: Sequence[Any], value: Expr, place: Expr, width: int) -> None:
         r, at = self.reduce, lanes_of(place, width)
         if r.reduction in ("mean", "variance"):
-            value = value * splat(T.float32(1.0 / r.length), width)
+            value = value * splat(T.float32(1.0 / self._divisor), width)
         if r.finds_places:
             T.buffer_store(buffers[-1], T.Cast(_lanes("int64", width), value), [at])
             return

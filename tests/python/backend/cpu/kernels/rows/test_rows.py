@@ -10,6 +10,7 @@ import tvm
 
 from support.networks import NATIVE, TARGETS, assert_close, isa_of, run_kernel
 from tvm_ios.backend.cpu.kernels.rows.layer_norm import LayerNorm, layer_norm_kernel
+from tvm_ios.backend.cpu.kernels.rows.pieces import divides, reduce_in_pieces_kernel
 from tvm_ios.backend.cpu.kernels.rows.reduce import Reduce, reduce_kernel
 from tvm_ios.backend.cpu.kernels.rows.softmax import Softmax, softmax_kernel
 from tvm_ios.ops.epilogue import Epilogue, Operand, Step
@@ -89,6 +90,45 @@ def test_reductions(name: str, target: tvm.target.Target) -> None:
         (output,) = run_kernel(kernel, inputs, target)
         expected = REDUCTIONS[name](data.astype("float64"), axis=1) * scale + shift
         assert_close(output.reshape(scale.shape), expected.astype("float32"), relative=1e-5)
+
+
+LONG = [(1, 1 << 17, 1), (2, 70001, 1), (1, 16385 * 5, 3), (3, 3277, 33), (1, 40000, 5)]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", [n for n in REDUCTIONS if n != "variance"])
+def test_reductions_in_pieces(name: str, target: tvm.target.Target) -> None:
+    core, _ = isa_of(target)
+    for shape in LONG:
+        data = random_array(*shape) + 0.5
+        scale, shift = (random_array(shape[0], shape[2], seed=s) for s in (1, 2))
+        reduce = Reduce(name, *shape, Epilogue(STEPS, ("full", "full")))
+        inputs = [a.reshape(-1) for a in (data, scale, shift)]
+        (output,) = run_kernel(reduce_in_pieces_kernel(reduce, core), inputs, target)
+        expected = REDUCTIONS[name](data.astype("float64"), axis=1) * scale + shift
+        assert_close(output.reshape(scale.shape), expected.astype("float32"), relative=1e-5)
+
+
+def test_which_reductions_are_divided() -> None:
+    """Large ones with few results, so that each worker has a part, however many there are."""
+    core, _ = isa_of(NATIVE)
+    assert all(divides(Reduce("sum", *shape), core) for shape in LONG[:3])
+    assert not divides(Reduce("sum", 1, 1000), core)
+    assert not divides(Reduce("sum", 100, 1 << 16), core)
+    assert not divides(Reduce("sum", 1, 1 << 10, 1 << 10), core)
+    assert not divides(Reduce("argmax", 1, 1 << 20), core)
+
+
+@pytest.mark.parametrize("extreme", [np.nan, np.inf, -np.inf])
+def test_an_extreme_that_is_no_ordinary_number(extreme: float) -> None:
+    """In the shorter piece at the end."""
+    core, _ = isa_of(NATIVE)
+    data = random_array(140000)
+    data[-1] = extreme
+    for name in ("max", "min"):
+        kernel = reduce_in_pieces_kernel(Reduce(name, 1, data.size), core)
+        (output,) = run_kernel(kernel, [data], NATIVE)
+        np.testing.assert_array_equal(output, getattr(np, name)(data, keepdims=True))
 
 
 @pytest.mark.parametrize("target", TARGETS)

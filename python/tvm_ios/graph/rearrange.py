@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations that only move elements, such as reshapes, transpositions, slices, and their chains.
 
-Each operation is a view of its operand, and so is a chain. NumPy computes the strides.
+Each operation is a view of its operand, and so is a chain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from tvm import relax, tirx
+from tvm import relax
 
+from ..ops.size import AnyShape, AnySize, hint_of, is_open, known_equal, size_of
 from ..ops.strides import Strides
 from ..relax_ir.expressions import held_shape, is_float32, known_shape, op_name
 
 _RESHAPES = frozenset({"reshape", "flatten", "expand_dims", "squeeze"})
+
+
+@dataclass(frozen=True)
+class _View:
+    """Elements of a tensor: axes with sizes and strides, from an element on."""
+
+    sizes: AnyShape
+    steps: AnyShape
+    offset: AnySize = 0
 
 
 @dataclass(frozen=True)
@@ -24,22 +34,23 @@ class Rearrangement:
 
     Attributes
     ----------
-    shape : tuple of int
+    shape : tuple of sizes
         The shape of the result.
-    _memory, _view : numpy.ndarray
-        A placeholder of the tensor with one byte per element, and the result as a view of it. If
-        the last operations reshape a non-contiguous tensor, the view is the one before them.
+    _size : int or Size
+        The number of elements of the tensor.
+    _view : _View
+        The result as a view of the tensor. If the last operations reshape a non-contiguous tensor,
+        the view is the one before them.
     """
 
-    shape: tuple[int, ...]
-    _memory: np.ndarray
-    _view: np.ndarray
+    shape: AnyShape
+    _size: AnySize
+    _view: _View
 
     @staticmethod
-    def of(shape: tuple[int, ...]) -> Rearrangement:
+    def of(shape: AnyShape) -> Rearrangement:
         """Return the identity view of a tensor."""
-        memory = np.empty(shape, "int8")
-        return Rearrangement(shape, memory, memory)
+        return Rearrangement(shape, math.prod(shape), _View(shape, _contiguous(shape)))
 
     def then(self, call: relax.Expr) -> Rearrangement | None:
         """Append an operation; return None if the chain is then no longer one view."""
@@ -48,46 +59,92 @@ class Rearrangement:
         name, shape = op_name(call), held_shape(call)
         if name in _RESHAPES:
             return self.reshaped(shape)
-        if self.shape != self.stored:
+        if not _same(self.shape, self.stored):
             return None  # the result is already stored in the view's order
         view = _VIEWS[name](self._view, call)
-        return replace(self, shape=shape, _view=view) if view.shape == shape else None
+        if view is None or not _same(view.sizes, shape):
+            return None
+        return replace(self, shape=shape, _view=view)
 
-    def reshaped(self, shape: tuple[int, ...]) -> Rearrangement:
-        view = self._view.reshape(shape)
-        kept = view if np.may_share_memory(view, self._memory) else self._view
+    def reshaped(self, shape: AnyShape) -> Rearrangement:
+        steps = _reshaped(self._view.sizes, self._view.steps, shape)
+        kept = self._view if steps is None else _View(shape, steps, self._view.offset)
         return replace(self, shape=shape, _view=kept)
 
-    def broadcast(self, shape: tuple[int, ...]) -> Rearrangement:
-        return replace(self, shape=shape, _view=np.broadcast_to(self._view, shape))
+    def broadcast(self, shape: AnyShape) -> Rearrangement:
+        return replace(self, shape=shape, _view=_broadcast_view(self._view, shape))
 
-    def part(self, axis: int, begin: int, end: int) -> Rearrangement:
+    def part(self, axis: int, begin: AnySize, end: AnySize) -> Rearrangement:
         """Slice the view from ``begin`` to ``end`` along ``axis``.
 
         Parameters
         ----------
         axis : int
             The axis.
-        begin, end : int
+        begin, end : int or Size
             The half-open range of positions.
         """
-        view = self._view[(slice(None),) * axis + (slice(begin, end),)]
-        return replace(self, shape=view.shape, _view=view)
+        view = _sliced(self._view, axis, begin, end, 1)
+        return replace(self, shape=view.sizes, _view=view)
 
     @property
-    def stored(self) -> tuple[int, ...]:
+    def stored(self) -> AnyShape:
         """The shape in which the result lies in memory, with the axes of :attr:`strides`."""
-        return self._view.shape
+        return self._view.sizes
 
     @property
     def strides(self) -> Strides:
-        address, origin = (a.__array_interface__["data"][0] for a in (self._view, self._memory))
-        return Strides(self._memory.size, self._view.strides, address - origin)
+        return Strides(self._size, self._view.steps, self._view.offset)
 
     @property
     def only_reshapes(self) -> bool:
         """Return whether all elements keep their positions in memory."""
-        return self._view.flags.c_contiguous and self._view.size == self._memory.size
+        if not known_equal(math.prod(self.stored), self._size):
+            return False
+        places = zip(self.stored, self._view.steps, _contiguous(self.stored), strict=True)
+        return all(known_equal(n, 1) or known_equal(a, b) for n, a, b in places)
+
+
+def _contiguous(shape: Sequence[AnySize]) -> AnyShape:
+    """Return the strides of a row-major tensor."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _same(a: Sequence[AnySize], b: Sequence[AnySize]) -> bool:
+    return len(a) == len(b) and all(map(known_equal, a, b))
+
+
+def _reshaped(
+    sizes: Sequence[AnySize], steps: Sequence[AnySize], wanted: Sequence[AnySize]
+) -> AnyShape | None:
+    """Return the strides of a view in another shape; None if no strides have its elements.
+
+    Axes are matched from the first on, in groups of as many elements, each of which must be
+    contiguous.
+    """
+    axes = [(n, step) for n, step in zip(sizes, steps, strict=True) if not known_equal(n, 1)]
+    places = [place for place, n in enumerate(wanted) if not known_equal(n, 1)]
+    result: list[AnySize] = [0] * len(wanted)
+    while axes and places:
+        group, target = [axes.pop(0)], [places.pop(0)]
+        while True:
+            have = math.prod(n for n, _ in group)
+            want = math.prod(wanted[place] for place in target)
+            if known_equal(have, want):
+                break
+            rest: list = axes if hint_of(have) < hint_of(want) else places
+            if not rest or hint_of(have) == hint_of(want):
+                return None
+            (group if rest is axes else target).append(rest.pop(0))
+        if not all(
+            known_equal(outer, n * inner) for (_, outer), (n, inner) in zip(group, group[1:])
+        ):
+            return None
+        step = group[-1][1]
+        for place in reversed(target):
+            result[place] = step
+            step = step * wanted[place]
+    return None if axes or places else tuple(result)
 
 
 def moves(expr: relax.Expr) -> bool:
@@ -99,34 +156,68 @@ def moves(expr: relax.Expr) -> bool:
     return is_float32(expr) and all(shape and 0 not in shape for shape in shapes)
 
 
-def _transpose(view: np.ndarray, call: relax.Call) -> np.ndarray:
-    axes = call.attrs.axes
-    return view.transpose(None if axes is None else [int(axis) for axis in axes])
+def _transpose(view: _View, call: relax.Call) -> _View:
+    ndim, axes = len(view.sizes), call.attrs.axes
+    order = range(ndim)[::-1] if axes is None else [int(axis) % ndim for axis in axes]
+    return replace(
+        view,
+        sizes=tuple(view.sizes[axis] for axis in order),
+        steps=tuple(view.steps[axis] for axis in order),
+    )
 
 
-def _broadcast(view: np.ndarray, call: relax.Call) -> np.ndarray:
-    return np.broadcast_to(view, held_shape(call))
+def _broadcast(view: _View, call: relax.Call) -> _View:
+    return _broadcast_view(view, held_shape(call))
 
 
-def _slice(view: np.ndarray, call: relax.Call) -> np.ndarray:
-    numbers = [
-        [int(field) if isinstance(field, tirx.IntImm) else None for field in argument.fields]
-        if isinstance(argument, relax.Tuple)
-        else [None]
-        for argument in call.args[1:]
+def _broadcast_view(view: _View, shape: AnyShape) -> _View:
+    added = len(shape) - len(view.sizes)
+    kept = [
+        0 if known_equal(n, 1) and not known_equal(wanted, 1) else step
+        for n, step, wanted in zip(view.sizes, view.steps, shape[added:], strict=True)
     ]
-    columns = [[number for number in column if number is not None] for column in numbers]
-    if list(map(len, columns)) != list(map(len, numbers)):
-        return np.empty(0)  # matches no shape
+    return replace(view, sizes=shape, steps=(*[0] * added, *kept))
+
+
+def _sliced(view: _View, axis: int, begin: AnySize, end: AnySize, step: int) -> _View:
+    n = view.sizes[axis]
+    if is_open((begin, end, n)):
+        count = -(-(end - begin) // step)
+    else:
+        places = range(hint_of(n))[slice(begin, end, step)]
+        begin, count = places.start, len(places)
+    moved = view.offset + begin * view.steps[axis]
+    return _View(
+        (*view.sizes[:axis], count, *view.sizes[axis + 1 :]),
+        (*view.steps[:axis], step * view.steps[axis], *view.steps[axis + 1 :]),
+        moved,
+    )
+
+
+def _slice(view: _View, call: relax.Call) -> _View | None:
+    arguments = call.args[1:]
+    if not all(isinstance(argument, relax.Tuple) for argument in arguments):
+        return None
+    try:
+        columns = [[size_of(field) for field in argument.fields] for argument in arguments]
+    except TypeError:
+        return None
     axes, begins, ends = columns[:3]
     steps = columns[3] if len(columns) > 3 else [1] * len(axes)
-    slices = [slice(None)] * view.ndim
-    for axis, *bounds in zip(axes, begins, ends, steps, strict=True):
-        slices[axis] = slice(*bounds)
-    return view[tuple(slices)]
+    for axis, begin, end, step in zip(axes, begins, ends, steps, strict=True):
+        n = view.sizes[axis]
+        if is_open((begin, end, n)) and not (step > 0 and _inside(begin, end, n)):
+            return None
+        view = _sliced(view, axis, begin, end, step)
+    return view
 
 
-_VIEWS: dict[str, Callable[[np.ndarray, relax.Call], np.ndarray]] = {
+def _inside(begin: AnySize, end: AnySize, size: AnySize) -> bool:
+    """Return whether a range of positions counts from the begin, and lies within an axis."""
+    return 0 <= begin and begin <= end and end <= size
+
+
+_VIEWS: dict[str, Callable[[_View, relax.Call], _View | None]] = {
     "permute_dims": _transpose,
     "broadcast_to": _broadcast,
     "strided_slice": _slice,

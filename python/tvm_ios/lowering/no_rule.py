@@ -7,6 +7,7 @@ import math
 
 from tvm import relax
 
+from ..ops.size import AnyShape, known_equal
 from ..relax_ir.expressions import op_name, static_shape
 
 
@@ -14,11 +15,11 @@ class NoRule(Exception):
     """No rule covers an operator; another way of computing it has to be found."""
 
 
-def shape_of(expr: relax.Expr) -> tuple[int, ...]:
-    """Return the static shape of a tensor; raise NoRule for any other."""
+def shape_of(expr: relax.Expr) -> AnyShape:
+    """Return the known shape of a tensor; raise NoRule for any other."""
     if not isinstance(expr.ty, relax.TensorType) or expr.ty.shape is None:
         raise NoRule
     shape = static_shape(expr, op_name(expr) or "a tensor")
-    if math.prod(shape) == 0:
+    if known_equal(math.prod(shape), 0):
         raise NoRule
     return shape

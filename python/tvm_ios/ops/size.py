@@ -263,6 +263,13 @@ def size_of(expr: Expr) -> AnySize:
     raise TypeError(f"{expr} is no size")
 
 
+def is_known(expr: Expr) -> bool:
+    """Return whether an expression is a constant, or made of dimensions of :class:`OpenSizes`."""
+    return isinstance(expr, tirx.IntImm) or any(
+        variable in _owners for variable in tirx.analysis.undefined_vars(expr)
+    )
+
+
 def is_open(shape: Iterable[AnySize]) -> bool:
     """Return whether any size of a shape depends on open dimensions."""
     return any(isinstance(size, Size) for size in shape)

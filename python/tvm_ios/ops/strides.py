@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .size import AnyShape, AnySize
+
 
 @dataclass(frozen=True)
 class Strides:
@@ -12,13 +14,13 @@ class Strides:
 
     Attributes
     ----------
-    size : int
-    steps : tuple of int
+    size : int or Size
+    steps : tuple of sizes
         Stride in elements for each axis of the result.
-    offset : int
+    offset : int or Size
         Position of the result's first element.
     """
 
-    size: int
-    steps: tuple[int, ...]
-    offset: int = 0
+    size: AnySize
+    steps: AnyShape
+    offset: AnySize = 0

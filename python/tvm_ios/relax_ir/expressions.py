@@ -8,6 +8,7 @@ from typing import TypeGuard
 import tvm
 from tvm import relax
 
+from ..ops.size import AnyShape, is_known, size_of
 from ..support.errors import ModelError
 
 
@@ -33,8 +34,8 @@ def is_static(expr: relax.Expr) -> bool:
     return shape is not None and all(isinstance(extent, tvm.tirx.IntImm) for extent in shape)
 
 
-def static_shape(expr: relax.Expr, what: str) -> tuple[int, ...]:
-    """Return the shape of a tensor.
+def static_shape(expr: relax.Expr, what: str) -> AnyShape:
+    """Return the shape of a tensor, which may have sizes of :class:`.OpenSizes`.
 
     Raises
     ------
@@ -48,28 +49,26 @@ def static_shape(expr: relax.Expr, what: str) -> tuple[int, ...]:
             "or bind them before scheduling."
         )
     for axis, size in enumerate(shape.values):
-        if not isinstance(size, tvm.tirx.IntImm):
+        if not is_known(size):
             raise ModelError(
                 f"Dimension {axis} of {what} is dynamic ({size}); fix it with "
                 f'--input-shapes "NAME:[...]" or relax.transform.BindSymbolicVars.'
             )
-    return tuple(int(size) for size in shape.values)
+    return tuple(map(size_of, shape.values))
 
 
-def known_shape(expr: relax.Expr) -> tuple[int, ...] | None:
-    """Return the static shape of a tensor; None for any other expression."""
+def known_shape(expr: relax.Expr) -> AnyShape | None:
+    """Return the shape of a tensor; None for any other expression."""
     if not isinstance(expr.ty, relax.TensorType) or not isinstance(expr.ty.shape, relax.ShapeExpr):
         return None
     sizes = expr.ty.shape.values
-    if not all(isinstance(size, tvm.tirx.IntImm) for size in sizes):
-        return None
-    return tuple(int(size) for size in sizes)
+    return tuple(map(size_of, sizes)) if all(map(is_known, sizes)) else None
 
 
-def held_shape(expr: relax.Expr) -> tuple[int, ...]:
-    """Return the shape of a tensor that is known to be static."""
+def held_shape(expr: relax.Expr) -> AnyShape:
+    """Return the shape of a tensor that is known to have one."""
     shape = known_shape(expr)
-    assert shape is not None, "its shape is static"
+    assert shape is not None, "its shape is known"
     return shape
 
 

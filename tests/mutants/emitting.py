@@ -168,14 +168,14 @@ MUTANTS = (
     ),
     Mutant(
         "regions are a pixel large at least, also where samples begin half a pixel before",
-        "python/tvm_ios/ops/regions.py",
+        "python/tvm_ios/ops/region_parts.py",
         "        if not pool.half_pixel:\n            length",
         "        if True:\n            length",
         ("frontend/onnx/test_detection.py::test_aligned_regions",),
     ),
     Mutant(
         "halves of pixels are rounded towards 0",
-        "python/tvm_ios/ops/regions.py",
+        "python/tvm_ios/ops/region_parts.py",
         "half = tirx.abs(x - whole) >= self",
         "half = tirx.abs(x - whole) > self",
         ("frontend/onnx/test_detection.py::test_largest_of_regions",),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from ..ops import index_check, recurrence
+from ..ops import index_check, recurrence, regions
 from ..ops.epilogue import Broadcast
 from ..relax_ir.constants import number_of, scalar_constant
 from ..relax_ir.expressions import is_float32, is_op, known_shape, op_name, static_shape
@@ -84,6 +84,8 @@ def kind_of(expr: relax.Expr) -> str:
         return "check_indices"
     if is_recurrence(expr):
         return "recurrence"
+    if _calls(expr, regions.FUNCTION):
+        return regions.FUNCTION
     name = op_name(expr).removeprefix("nn.")
     if name == "conv2d" and _is_depthwise(expr):
         return "depthwise_conv2d"
@@ -99,7 +101,12 @@ def checks_indices(expr: relax.Expr) -> bool:
 
 def is_recurrence(expr: relax.Expr) -> bool:
     """Return whether ``expr`` is a call that :func:`~tvm_ios.ops.recurrence.recurrence` emits."""
-    return is_op(expr, "call_tir") and expr.args[0].name_hint.startswith(f"{recurrence.FUNCTION}_")
+    return _calls(expr, recurrence.FUNCTION)
+
+
+def _calls(expr: relax.Expr, function: str) -> bool:
+    """Return whether ``expr`` is a call of a TIR function, whose name goes on with a number."""
+    return is_op(expr, "call_tir") and expr.args[0].name_hint.startswith(f"{function}_")
 
 
 def broadcast_kind(shape: tuple[int, ...], result: tuple[int, ...]) -> Broadcast | None:

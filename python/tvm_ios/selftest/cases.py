@@ -17,6 +17,8 @@ import tvm
 from tvm import relax
 
 from ..ops.recurrence import Recurrence, recurrence
+from ..ops.region_parts import RegionPool
+from ..ops.regions import pool_regions
 from ..relax_ir.building import building
 from ..rewrite.recurrence import unrolled
 
@@ -264,6 +266,12 @@ def _place(b: Builder, x: relax.Expr, axis: int) -> relax.Expr:
     return b.emit(op.astype(b.emit(op.argmax(x, axis)), b.dtype))
 
 
+def _regions(b: Builder, x: relax.Expr, corners: relax.Expr) -> relax.Expr:
+    images = relax.const(np.arange(5) % 2, "int64")
+    pool = RegionPool("average", (3, 2), 4.0, samples=2)
+    return pool_regions(b.block, pool, x, corners, images)
+
+
 def _recurrent(b: Builder, x: relax.Expr) -> relax.Expr:
     """Emit a layer of LSTM, in double precision step by step."""
     layer = Recurrence("lstm", ("sigmoid", "tanh", "tanh"), steps=5, batch=3, hidden=21)
@@ -339,5 +347,6 @@ CPU_CASES = (
         product=True,
     ),
     Case("recurrent layer", _recurrent, ((5, 3, 84),)),
+    Case("pooling of regions", _regions, ((2, 19, 15, 13), (5, 4))),
 )
 """All cases that a CPU has a kernel of its own for, which other devices compute by others."""

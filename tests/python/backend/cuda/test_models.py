@@ -25,7 +25,8 @@ from support.networks import (
 )
 from support.recurrent import recurrent_network
 from tvm_ios.ops.recurrence import Recurrence
-from tvm_ios.ops.regions import RegionPool, pool_regions
+from tvm_ios.ops.region_parts import RegionPool
+from tvm_ios.ops.regions import pool_regions
 
 op = relax.op
 DIVISIONS = ["streams", "streams-2", "streams-widest", "fused"]

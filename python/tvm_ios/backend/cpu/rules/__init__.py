@@ -12,6 +12,7 @@ from .convolution import conv2d
 from .dense import matmul
 from .indices import check_indices
 from .recurrence import recurrence
+from .regions import regions as pool_regions
 
 RULES: dict[str, Rule] = {
     "conv2d": first_of(conv2d, planes.narrow_groups),
@@ -38,6 +39,7 @@ RULES: dict[str, Rule] = {
     "argmin": rows.place,
     "elementwise": first_of(planes.elementwise, strided.elementwise),
     "recurrence": recurrence,
+    "pool_regions": pool_regions,
     "reshape": first_of(reordered, strided.movement),
     "flatten": strided.movement,
     "expand_dims": strided.movement,

@@ -7,7 +7,8 @@ from typing import Any
 
 from tvm import relax
 
-from ....ops.regions import RegionPool, pool_regions
+from ....ops.region_parts import RegionPool
+from ....ops.regions import pool_regions
 from ...emitter import dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from .table import operator

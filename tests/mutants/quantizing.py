@@ -41,7 +41,7 @@ MUTANTS = (
     ),
     Mutant(
         "factors are unsigned, too",
-        "python/tvm_ios/backend/cpu/isa/int8.py",
+        "python/tvm_ios/backend/cpu/isa/dot4.py",
         "signed = T.shift_right(T.shift_left(b, constant(24 - place)), constant(24))",
         "signed = T.bitwise_and(T.shift_right(b, constant(place)), constant(255))",
         (f"{_INT8_DOT4}::test_convolutions",),
@@ -75,10 +75,24 @@ MUTANTS = (
         (f"{_QUANTIZED}::test_parts_of_several_grids",),
     ),
     Mutant(
-        "what the lowest value adds to a product is forgotten",
-        f"{_CPU}/rules/quantized.py",
-        '_after(("add", "last"), product.epilogue) if grid.low else product.epilogue',
-        '_after(("add", "last"), product.epilogue) if grid.low > 0 else product.epilogue',
-        (f"{_QUANTIZED}::test_networks",),
+        "what the lowest value adds to a product is that of the first column",
+        f"{_CPU}/kernels/matmul/reduced_precision.py",
+        'sums = low * weights.sum(axis=0, dtype="int32")',
+        'sums = low * weights[:, :1].sum(axis=0, dtype="int32").repeat(weights.shape[1])',
+        (f"{_INT8_DOT4}::test_products",),
+    ),
+    Mutant(
+        "two products of small factors may be more than an int16",
+        f"{_CPU}/isa/dot4.py",
+        "_MOST_SMALL = 128",
+        "_MOST_SMALL = 129",
+        (f"{_INT8_DOT4}::test_small_factors",),
+    ),
+    Mutant(
+        "only positive factors lead to large products",
+        f"{_CPU}/isa/dot4.py",
+        "extremes = np.maximum(pairs, 0).sum(axis=1), np.maximum(-pairs, 0).sum(axis=1)",
+        "extremes = (np.maximum(pairs, 0).sum(axis=1),)",
+        (f"{_INT8_DOT4}::test_small_factors",),
     ),
 )

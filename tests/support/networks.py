@@ -31,7 +31,7 @@ NATIVE = resolve("llvm", threads=WORKERS)
 UNOPTIMISED = resolve('{"kind": "llvm", "opt-level": 0}', threads=WORKERS)
 
 
-def _x86(mcpu: str, feature: str) -> Any:
+def x86(mcpu: str, feature: str) -> Any:
     """A target parameter that is skipped where its instructions do not run."""
     machine = str(tvm.target.codegen.llvm_get_system_triple())
     runs = machine.startswith("x86_64") and (
@@ -46,8 +46,8 @@ def _x86(mcpu: str, feature: str) -> Any:
 
 TARGETS = [
     pytest.param(NATIVE, id="native"),
-    _x86("haswell", "avx2"),
-    _x86("x86-64", ""),
+    x86("haswell", "avx2"),
+    x86("x86-64", ""),
 ]
 """The machine's own instruction set, and the narrower ones that run on it."""
 

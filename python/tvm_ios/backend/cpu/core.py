@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -14,6 +15,11 @@ from tvm_ios_env.machine import data_caches
 from ...support.errors import TargetError
 from ...target import is_native, resolve, triple_of
 from .isa import amx, bfmmla
+from .isa.dot4 import AVX2, AVX512, NEON, ONE_UNIT, Dot4
+
+# LLVM's names of the cores with AVX2 that have half as many units for products of integers as for
+# those of float32. None was at hand.
+_ONE_UNIT = ("haswell", "core-avx2", "broadwell", "znver1", "znver2")
 
 
 @dataclass(frozen=True)
@@ -34,9 +40,9 @@ class Core:
     tile_matmul : str or None
         LLVM's name of the instruction that multiplies small matrices of bfloat16, AMX's or
         ``bfmmla``; None if the core has none.
-    int8_dot4 : str or None
-        LLVM's name of the instruction that adds dot products of four bytes (dot4) to int32 sums;
-        None if the core has none.
+    int8_dot4 : Dot4 or None
+        The instructions that add dot products of four bytes (dot4) to int32 sums; None if the core
+        has none.
     """
 
     lanes: int
@@ -45,17 +51,12 @@ class Core:
     l2_bytes: int = 512 << 10
     bf16_dot2: str | None = None
     tile_matmul: str | None = None
-    int8_dot4: str | None = None
+    int8_dot4: Dot4 | None = None
 
     @property
     def bf16_dot2_lanes(self) -> int:
         """The float32 sums of the dot2 instruction, 0 if there is none."""
         return self.lanes if self.bf16_dot2 else 0
-
-    @property
-    def int8_dot4_lanes(self) -> int:
-        """The int32 sums of the dot4 instruction, 0 if there is none."""
-        return self.lanes if self.int8_dot4 else 0
 
 
 @dataclass(frozen=True)
@@ -106,29 +107,42 @@ def _isa_of(target: tvm.target.Target) -> Core:
     if "aarch64" in triple_of(target):
         dot2 = "llvm.aarch64.neon.bfdot.v4f32.v8bf16" if has("bf16", target) else None
         tile_matmul = bfmmla.PRODUCTS if has("bf16", target) else None
-        return Core(lanes=4, registers=32, bf16_dot2=dot2, tile_matmul=tile_matmul)
+        return Core(
+            lanes=4,
+            registers=32,
+            bf16_dot2=dot2,
+            tile_matmul=tile_matmul,
+            int8_dot4=_first(NEON, target),
+        )
     if has("avx512f", target):
         dot2 = "llvm.x86.avx512bf16.dpbf16ps.512" if has("avx512bf16", target) else None
         tile_matmul = amx.PRODUCTS if has("amx-bf16", target) else None
-        dot4 = "llvm.x86.avx512.vpdpbusd.512" if has("avx512vnni", target) else None
         return Core(
             lanes=16,
             registers=32,
             bf16_dot2=dot2,
             tile_matmul=tile_matmul,
-            int8_dot4=dot4,
+            int8_dot4=_first(AVX512, target),
         )
-    return Core(lanes=8 if has("avx2", target) else 4, registers=16)
+    dot4 = ONE_UNIT if target.attrs.get("mcpu") in _ONE_UNIT else _first(AVX2, target)
+    return Core(lanes=8 if has("avx2", target) else 4, registers=16, int8_dot4=dot4)
+
+
+def _first(known: Sequence[Dot4], target: tvm.target.Target) -> Dot4 | None:
+    """Return the first of some instructions that a target has."""
+    has = tvm.target.codegen.llvm_cpu_has_features
+    return next((dot4 for dot4 in known if has(dot4.feature, target)), None)
 
 
 def check_runnable(target: tvm.target.Target) -> None:
     """Raise TargetError if code for ``target`` would hit an illegal instruction on this machine."""
-    core, here = core_of(target), core_of(resolve("llvm"))
+    native = resolve("llvm")
+    core, here = core_of(target), core_of(native)
     has = tvm.target.codegen.llvm_cpu_has_features
     missing = (
         core.lanes > here.lanes
         or core.bf16_dot2 not in (None, here.bf16_dot2)
-        or core.int8_dot4 not in (None, here.int8_dot4)
+        or (core.int8_dot4 is not None and not has(core.int8_dot4.feature, native))
         or (core.tile_matmul == amx.PRODUCTS and not permitted())
         or bool(lacking(name for name in FEATURES if has(name, target)))
     )

@@ -62,8 +62,8 @@ def pack_bf16_dot2(weights: np.ndarray, in_block: int, out_block: int, groups: i
     return brought_together(nearest(pack_weights(weights, in_block, out_block, groups)), 3, 2)
 
 
-def pack_int8_dot4(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
-    """Pack convolution weights of int8 as :func:`pack_weights` does, as operands of int8 dot4.
+def pack_int8_quads(weights: np.ndarray, in_block: int, out_block: int, groups: int) -> np.ndarray:
+    """Pack convolution weights of int8 as :func:`pack_weights` does, as quads.
 
     Returns
     -------

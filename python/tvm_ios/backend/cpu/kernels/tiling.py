@@ -49,6 +49,8 @@ def choose_tile(
     window: Window = _ONE_TAP,
     block_bytes: int = 0,
     equal: bool = False,
+    spare: int = 0,
+    split: float = 0.0,
 ) -> RegisterTile:
     """Return the tile with the least predicted time for ``columns`` x ``blocks`` vectors of output.
 
@@ -67,6 +69,10 @@ def choose_tile(
         again.
     equal : bool
         Whether all chunks of blocks must be of one size.
+    spare : int
+        Registers that a multiplication needs besides those of its operands.
+    split : float
+        The time for which an input is split before it is multiplied.
 
     Returns
     -------
@@ -77,10 +83,10 @@ def choose_tile(
 
     def cost(tile: RegisterTile) -> tuple[float, int]:
         load, transfer = _fetch(core, tile.nr * block_bytes)
-        time = step_time(tile, columns, blocks, load, transfer=transfer, window=window)
+        time = step_time(tile, columns, blocks, load, transfer=transfer, window=window, split=split)
         return time * _unevenness(blocks, tile.nr), -tile.mr
 
-    tiles = register_tiles(core, columns, blocks, window.kernel, _INPUTS)
+    tiles = register_tiles(core, columns, blocks, window.kernel, _INPUTS + spare)
     return min((t for t in tiles if not (equal and blocks % t.nr)), key=cost)
 
 
@@ -153,6 +159,7 @@ def step_time(
     *,
     transfer: float = 1.0,
     window: Window = _ONE_TAP,
+    split: float = 0.0,
 ) -> float:
     """Predict the time of one tap of the reduction over ``columns`` x ``blocks``.
 
@@ -172,6 +179,8 @@ def step_time(
         Time for which that load occupies the cache it reads from; a lower bound for the step.
     window : Window
         How a column reads the input in one step.
+    split : float
+        Time for which each input is split before it is multiplied.
 
     Returns
     -------
@@ -185,7 +194,7 @@ def step_time(
         for b, b_count in channel_parts:
             weights = taps * b
             busy = max(weights * w, taps * _CHAINS, inputs + weights, transfer * weights)
-            step = busy + _INPUT * inputs + weight_load * weights + _STEP
+            step = busy + (_INPUT + split) * inputs + weight_load * weights + _STEP
             total += step / taps * w_count * b_count
     return total * (1.0 + _SECOND_BODY * (len(channel_parts) - 1))
 

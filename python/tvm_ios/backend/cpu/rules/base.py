@@ -18,6 +18,7 @@ from ....schedule.options import Precision
 from ..core import TYPICAL, Core, MachineBalance
 from ..isa.storage import Format
 from ..kernels.compose import with_shapes
+from ..kernels.factors import Factors
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout
 from .bindings import InputBinder, InputBinding
@@ -75,11 +76,14 @@ class CpuLoweredGraph(LoweredGraph[Kernel]):
     layouts : mapping of relax.Var to Layout
     narrow : mapping of relax.Var to Format
         The values that are not stored as float32.
+    able : mapping of str to Factors
+        The names of the operators that can multiply bytes, with what they multiply them by.
     config : LoweringConfig
     """
 
     layouts: Mapping[relax.Var, Layout] = field(default_factory=dict)
     narrow: Mapping[relax.Var, Format] = field(default_factory=dict)
+    able: Mapping[str, Factors] = field(default_factory=dict)
     config: LoweringConfig = field(kw_only=True)
 
     @property

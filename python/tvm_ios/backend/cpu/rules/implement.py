@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from tvm import relax
@@ -17,6 +18,7 @@ from ..isa.storage import Format
 from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, convert_output
 from ..kernels.layout import PLAIN, Layout
+from ..kernels.winograd.model import variant_name
 from . import RULES, Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder
 from .legalize import generic
@@ -51,10 +53,10 @@ def implement(
     plain = set(results) | {v for op in graph.operators if op.opaque for v in op.inputs}
     wide = plain | {v for op in graph.operators if op.opaque for v in op.outputs}
     while True:
-        grids = stored_on_grids(graph, config, wide)
+        grids, able = stored_on_grids(graph, config, wide)
         narrow = narrow_values(graph, config, wide) | grids
         try:
-            lowered = _implement(graph, plain, narrow, config)
+            lowered = replace(_implement(graph, plain, narrow, config, able), able=able)
         except _NotNarrow as error:
             wide |= error.values
             continue
@@ -80,10 +82,12 @@ def _implement(
     plain: set[relax.Var],
     narrow: Mapping[relax.Var, Format],
     config: LoweringConfig,
+    able: Collection[str],
 ) -> CpuLoweredGraph:
     """Choose a kernel for every operator, in order.
 
-    The values ``plain`` are row-major, and those of ``narrow`` are stored in their formats.
+    The values ``plain`` are row-major, and those of ``narrow`` are stored in their formats. The
+    operators ``able`` to multiply bytes have a choice.
     """
     layouts: dict[relax.Var, Layout] = {}
     implementations: list[Implementation[Kernel] | None] = []
@@ -93,6 +97,8 @@ def _implement(
         if choice is None:
             implementations.append(None)
             continue
+        if op.name in able and choice.kernel.variant is None:
+            choice = replace(choice, kernel=replace(choice.kernel, variant=variant_name(None)))
         implementation, layout = _finish(op, choice, plain, binder, narrow)
         implementations.append(implementation)
         layouts.update((v, layout) for v in op.outputs if layout.block)

@@ -56,7 +56,7 @@ _ATTENTIONS = frozenset(("attention", "attention_bias"))
 # Of products of bfloat16 over those of float32. Pairs were measured. Instructions for matrices are
 # predicted by their throughput: no processor with them was at hand.
 _SPEED = {None: 2.0, amx.PRODUCTS: 8.0, bfmmla.PRODUCTS: 3.0}
-_PROMISING = 1.6  # times the shortest predicted time; predictions are seldom further off
+PROMISING = 1.6  # times the shortest predicted time; predictions are seldom further off
 _WHOLE = 256  # the whole numbers up to it are exact in bfloat16
 _SAMPLE = 64  # elements that tell most weights apart from whole numbers
 
@@ -91,7 +91,7 @@ def _rounds_product(op: Operator) -> bool:
 def _rounds_convolution(op: Operator, config: LoweringConfig) -> bool:
     """Return whether a convolution has a kernel in bfloat16."""
     core, weights = config.core, constant_array(op.call.args[1])
-    conv = _geometry(op)
+    conv = conv_of(op)
     sizes = (conv.channels // conv.groups, conv.out_channels[0] // conv.groups)
     whole = conv.groups == 1 or not any(size % core.lanes for size in sizes)
     return whole and weights is not None and not _counts(weights)
@@ -104,7 +104,7 @@ def bf16_speed(core: Core) -> float:
 
 def possible_kernels(op: Operator, config: LoweringConfig) -> frozenset[str]:
     """Return the kernels that a schedule may name of an operator that has a choice."""
-    exact = {variant_name(None), *(variants(_geometry(op)) if op.kind == "conv2d" else ())}
+    exact = {variant_name(None), *(variants(conv_of(op)) if op.kind == "conv2d" else ())}
     rounded = {BF16, *(WIDENED + name for name in exact)} if config.precision != "fp32" else set()
     return frozenset(exact | rounded | ({INT8} if config.int8 else set()))
 
@@ -114,21 +114,22 @@ def promising_kernels(op: Operator, chosen: str, config: LoweringConfig) -> tupl
 
     All read the same input: if it is bfloat16, the direct one multiplies bfloat16.
     """
-    conv = _geometry(op)
+    conv = conv_of(op)
     alone = chosen == INT8 or (rounds(chosen) and folds(conv))
     if not config.winograd or alone or not variants(conv):
         return (chosen,)
     core, workers, balance = config.core, config.workers, config.balance
     speed = bf16_speed(core) if rounds(chosen) else 1.0
     times = predicted_times(conv, core, workers, balance, speed)
-    limit = _PROMISING * min(times.values())
+    limit = PROMISING * min(times.values())
     likely = sorted((name for name, time in times.items() if time <= limit), key=times.__getitem__)
     if rounds(chosen):
         likely = [BF16 if name == variant_name(None) else WIDENED + name for name in likely]
     return (chosen, *(name for name in likely if name != chosen))
 
 
-def _geometry(op: Operator) -> Conv2d:
+def conv_of(op: Operator) -> Conv2d:
+    """Return the geometry of a convolution."""
     geometry = conv_geometry(op.anchor)
     (batch, channels), results = shape_of(op.call.args[0])[:2], shape_of(op.anchor)[1]
     return Conv2d(

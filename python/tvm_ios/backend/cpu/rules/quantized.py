@@ -23,17 +23,20 @@ from ....lowering.product import product_of
 from ....ops.epilogue import Broadcast, Epilogue, Operand, Step
 from ....relax_ir.constants import constant_array, held_array
 from ....schedule.rounding import INT8
+from ..isa.dot4 import small
 from ..isa.int8 import Grid
 from ..kernels.conv.conv2d import conv2d_kernel
 from ..kernels.conv.image import IMAGE
 from ..kernels.conv.shape import Conv2d
+from ..kernels.factors import Factors, Multiplication
 from ..kernels.kernel import Kernel
-from ..kernels.layout import PLAIN, Layout, pack_int8_dot4, pack_lowest
+from ..kernels.layout import PLAIN, Layout, pack_int8_quads, pack_lowest
 from ..kernels.matmul.packing import pack_matrix
-from ..kernels.matmul.reduced_precision import pack_int8_dot4 as pack_matrix_int8_dot4
-from ..kernels.matmul.reduced_precision import reduced_precision_matmul_kernel
+from ..kernels.matmul.reduced_precision import pack_int8_dot4, reduced_precision_matmul_kernel
+from ..kernels.matmul.reduced_precision import pack_lowest as pack_matrix_lowest
 from .base import Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder, InputBinding
+from .bytes_or_floats import faster_in_bytes
 
 _LARGEST = 128  # magnitude of an int8
 _STEPS = 255  # from the lowest value of a grid to the highest one
@@ -74,8 +77,8 @@ def _constants(steps: list[Step], op: str) -> list[float] | None:
 
 def stored_on_grids(
     graph: OperatorGraph, config: LoweringConfig, wide: Collection[relax.Var]
-) -> dict[relax.Var, Grid]:
-    """Return the values that are stored as bytes.
+) -> tuple[dict[relax.Var, Grid], dict[str, Factors]]:
+    """Return the values that are stored as bytes, and the operators that can multiply such.
 
     Parameters
     ----------
@@ -85,19 +88,31 @@ def stored_on_grids(
         The lowering config.
     wide : collection of relax.Var
         Values that must be float32.
+
+    Returns
+    -------
+    (dict of relax.Var to Grid, dict of str to Factors)
+        The values; and the names of the operators, with what they would multiply by.
     """
     if not config.int8:
-        return {}
+        return {}, {}
     grids: dict[relax.Var, Grid] = {}
     for op in graph.operators:
         grid = _grid_of_parts(op, grids) if _moves(op) else grid_of(op.epilogue)
         if grid is not None and len(op.outputs) == 1 and op.outputs[0] not in wide:
             grids[op.outputs[0]] = grid
-    read = {op.call.args[0] for op in graph.operators if _may_multiply(op, config, grids)}
+    able = {
+        op.name: factors_of(found[0], op)
+        for op in graph.operators
+        if (found := _multipliable(op, config, grids)) is not None
+    }
+    operators = [op for op in graph.operators if op.name in able]
+    read = {op.call.args[0] for op in operators if _chosen(op, able[op.name], config)}
     for op in reversed(graph.operators):  # readers before producers
         if _moves(op) and read.intersection(op.outputs):
             read.update(value for value in op.inputs if value in grids)
-    return {value: grid for value, grid in grids.items() if value in read}
+    stored = {value: grid for value, grid in grids.items() if value in read}
+    return stored, able
 
 
 def _moves(op: Operator) -> bool:
@@ -111,22 +126,29 @@ def _grid_of_parts(op: Operator, grids: Mapping[relax.Var, Grid]) -> Grid | None
     return found.pop() if len(found) == 1 else None
 
 
-def _may_multiply(op: Operator, config: LoweringConfig, grids: Collection[relax.Var]) -> bool:
+def _multipliable(
+    op: Operator, config: LoweringConfig, grids: Collection[relax.Var]
+) -> _Integers | None:
+    """Return the integers that an operator can multiply bytes by; None if it cannot."""
     if op.opaque or op.kind not in _INTEGERS or op.call.args[0] not in grids:
-        return False
-    return _INTEGERS[op.kind](op, config) is not None
+        return None
+    return _INTEGERS[op.kind](op, config)
 
 
-def _chosen(op: Operator, config: LoweringConfig) -> bool:
+def _chosen(op: Operator, factors: Factors, config: LoweringConfig) -> bool:
     """Return whether an operator multiplies bytes if it can."""
-    return config.int8 and config.variants.get(op.name) in (None, INT8)
+    variant = config.variants.get(op.name)
+    if variant is not None:
+        return variant == INT8
+    rows = product_of(op).rows if op.kind == "matmul" else 0
+    return faster_in_bytes(op, factors, config, rows)
 
 
-def _of_product(op: Operator, config: LoweringConfig) -> _Integers | None:
+def _of_product(op: Operator, _: LoweringConfig) -> _Integers | None:
     """Return the integers of a product's weights, ``[K, N]``, and the scale of each column."""
     with suppress(NoRule):
         product = product_of(op)
-        if _chosen(op, config) and product.weights and product.depth % _QUAD == 0:
+        if product.weights and product.depth % _QUAD == 0:
             weights = held_array(op.call.args[1]).reshape(product.depth, product.columns)
             found = integers_of(np.ascontiguousarray(weights.T))
             return None if found is None else (found[0].T, found[1])
@@ -134,12 +156,7 @@ def _of_product(op: Operator, config: LoweringConfig) -> _Integers | None:
 
 
 def _of_convolution(op: Operator, config: LoweringConfig) -> _Integers | None:
-    """Return the integers of a convolution's weights, and the scale of each result's channel.
-
-    None if the convolution computes in float32.
-    """
-    if not _chosen(op, config):
-        return None
+    """Return the integers of a convolution's weights, and the scale of each result's channel."""
     groups, lanes = int(op.call.attrs.groups), config.core.lanes
     channels, results = shape_of(op.call.args[0])[1], shape_of(op.call)[1]
     if groups > 1 and (channels // groups % lanes or results // groups % lanes):
@@ -149,7 +166,10 @@ def _of_convolution(op: Operator, config: LoweringConfig) -> _Integers | None:
 
 
 _INTEGERS = {"conv2d": _of_convolution, "matmul": _of_product}
-"""What returns the integers that an operator of a kind multiplies by, if it does."""
+"""What returns the integers that an operator of a kind can multiply by; None if it cannot."""
+
+_NEIGHBOURS = {"conv2d": 1, "matmul": 0}
+"""The axis of the integers along which they are brought together."""
 
 
 def multiplies_bytes(lowered: CpuLoweredGraph, op: Operator) -> bool:
@@ -226,19 +246,21 @@ def convolve_int8(
         The lowering config.
     """
     data, core = op.call.args[0], config.core
-    grid = binder.format(data)
-    found = _of_convolution(op, config) if isinstance(grid, Grid) else None
-    if not isinstance(grid, Grid) or found is None:
+    found = _operands(op, binder, config)
+    if found is None:
         return None
-    integers, scales = found
+    grid, integers, scales, factors = found
     few = not binder.layout(data).block and conv.channels <= IMAGE.block
     source, layout = IMAGE if few else Layout(core.lanes), Layout(core.lanes)
     conv = replace(conv, epilogue=_after(("multiply", "channel"), conv.epilogue))
-    kernel = conv2d_kernel(conv, source, layout, core, factors="quads", low=grid.low)
+    multiplication = Multiplication.of(factors, core)
+    low = grid.low + multiplication.offset
+    kernel = conv2d_kernel(conv, source, layout, core, factors=factors, low=grid.low)
+    quads = pack_int8_quads(integers, source.block, core.lanes, conv.groups)
     bindings = [
         binder.on_grid(data, source, grid),
-        InputBinding(pack_int8_dot4(integers, source.block, core.lanes, conv.groups)),
-        *([InputBinding(pack_lowest(integers, grid.low, core.lanes))] if grid.low else []),
+        InputBinding(multiplication.pack(quads)),
+        *([InputBinding(pack_lowest(integers, low, core.lanes))] if low else []),
         *arguments,
         InputBinding(layout.pack((scales * np.float32(grid.scale)).reshape(1, -1, 1, 1))),
     ]
@@ -262,25 +284,43 @@ def multiply_int8(
         The lowering config.
     """
     left, lanes = op.call.args[0], config.core.lanes
-    grid = binder.format(left)
-    found = _of_product(op, config) if isinstance(grid, Grid) else None
-    if not isinstance(grid, Grid) or found is None:
+    found = _operands(op, binder, config)
+    if found is None:
         return None
-    integers, scales = found
-    factors = scales * np.float32(grid.scale)
-    lowest = (grid.low * integers.sum(axis=0, dtype="int64")).astype("float32") * factors
+    grid, integers, scales, factors = found
     product = product_of(op)
-    epilogue = _after(("add", "last"), product.epilogue) if grid.low else product.epilogue
-    product = replace(product, epilogue=_after(("multiply", "last"), epilogue))
-    kernel = reduced_precision_matmul_kernel(product, config.core, "quads")
+    multiplication = Multiplication.of(factors, config.core)
+    low = grid.low + multiplication.offset
+    product = replace(product, epilogue=_after(("multiply", "last"), product.epilogue))
+    kernel = reduced_precision_matmul_kernel(product, config.core, factors, grid.low)
     bindings = (
         binder.on_grid(left, PLAIN, grid),
-        InputBinding(pack_matrix_int8_dot4(pack_matrix(integers, lanes))),
+        InputBinding(pack_int8_dot4(pack_matrix(integers, lanes), multiplication)),
+        *([InputBinding(pack_matrix_lowest(integers, low, lanes))] if low else []),
         *arguments,
-        *([InputBinding(lowest)] if grid.low else []),
-        InputBinding(factors),
+        InputBinding(scales * np.float32(grid.scale)),
     )
     return replace(kernel, variant=INT8), bindings
+
+
+def _operands(
+    op: Operator, binder: InputBinder, config: LoweringConfig
+) -> tuple[Grid, np.ndarray, np.ndarray, Factors] | None:
+    """Return the grid of the bytes that an operator multiplies, its integers and their scales.
+
+    None if it multiplies float32.
+    """
+    grid = binder.format(op.call.args[0])
+    found = _INTEGERS[op.kind](op, config) if isinstance(grid, Grid) else None
+    if not isinstance(grid, Grid) or found is None:
+        return None
+    factors = factors_of(found[0], op)
+    return (grid, *found, factors) if _chosen(op, factors, config) else None
+
+
+def factors_of(integers: np.ndarray, op: Operator) -> Factors:
+    """Return what an operator multiplies by."""
+    return "small quads" if small(integers, _NEIGHBOURS[op.kind]) else "quads"
 
 
 def _after(first: tuple[str, Broadcast], epilogue: Epilogue) -> Epilogue:

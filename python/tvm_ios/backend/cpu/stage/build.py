@@ -23,6 +23,7 @@ from ..kernels.kernel import Kernel
 from ..kernels.winograd.model import is_winograd, variant_name
 from ..replace.table import RULES
 from ..rules.base import CpuLoweredGraph, LoweringConfig
+from ..rules.bytes_or_floats import promising
 from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
 from ..rules.precision import possible_kernels, promising_kernels
@@ -86,7 +87,12 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
         There is none if it has no choice.
         """
         variant, operator = self.variant(op), self.lowered.graph.operators[op]
-        if variant is None or operator.kind != "conv2d":
+        if variant is None:
+            return ()
+        factors = self.lowered.able.get(operator.name)
+        if factors is not None and not rounds(variant):
+            return promising(operator, variant, factors, self.lowered.config)
+        if operator.kind != "conv2d":
             return ()
         return promising_kernels(operator, variant, self.lowered.config)
 

@@ -17,8 +17,8 @@ from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from ...core import Core
 from ...isa.bfloat16 import STORED, as_dot2, bits_of, joined, round_source
+from ...isa.dot4 import DOT4, as_dot4
 from ...isa.emit import along, lanes_of, shuffled, splat
-from ...isa.int8 import DOT4, as_dot4
 from ...isa.int8 import STORED as BYTES
 from ..kernel import Kernel, Phase
 from ..layout import Layout

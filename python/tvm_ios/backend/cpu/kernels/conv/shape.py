@@ -63,7 +63,8 @@ class ConvShape:
     all of them are pointwise: only then do the pixels of a plane form one row.
 
     A step of the reduction multiplies a channel, or several neighbouring ones: see :data:`Factors`.
-    The lowest value ``low`` of a feature map of bytes is added to what is stored.
+    The lowest value ``low`` of a feature map of bytes is added to what is stored, and so is what
+    the multiplication subtracts.
     """
 
     def __init__(
@@ -84,7 +85,9 @@ class ConvShape:
         together = step == 1 or source.block % step == 0 < source.block
         assert together, "what is multiplied in a step lies in a block"
         self.conv, self.source, self.result = conv, source, result
-        self.lanes, self.factors, self.core, self.low = core.lanes, factors, core, low
+        self.lanes, self.factors, self.core = core.lanes, factors, core
+        self.low = low + self.multiplication.offset
+        self.vector = core.lanes * self.multiplication.words
         self.in_block = (source.block or 1) // step
         group_channels = conv.channels // conv.groups
         self.steps = blocks(group_channels, step)
@@ -122,18 +125,20 @@ class ConvShape:
             window=self.columns,
             block_bytes=block_bytes,
             equal=self.conv.groups > 1,
+            spare=self.multiplication.spare,
+            split=self.multiplication.split,
         )
 
     @property
     def weights_shape(self) -> tuple[int, ...]:
-        """The shape of the packed weights, each a float32, or an operand of a dot2 or dot4."""
+        """The shape of the packed weights: of float32, or of operands of a dot2 or dot4."""
         return (
             sum(self.result_blocks),
             blocks(self.steps, self.in_block),
             self.conv.rows.kernel,
             self.in_block,
             self.conv.columns.kernel,
-            self.lanes,
+            self.vector,
         )
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
@@ -153,7 +158,7 @@ class ConvShape:
         multiplication = self.multiplication
         shape = self.weights_shape
         if multiplication.step > 1:
-            shape = (*shape, multiplication.step)
+            shape = (*shape, multiplication.step // multiplication.words)
         weights = TensorSpec(shape, multiplication.right)
         lowest = [TensorSpec(self.taps_shape, "int32")] if self.low else []
         return (self.source.spec(image, multiplication.left), weights, *lowest, *arguments)

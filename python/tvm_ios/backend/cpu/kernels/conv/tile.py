@@ -143,7 +143,7 @@ class ConvTile:
 
     def _ahead(self, first: Expr) -> Ahead | None:
         """Return this tile's share of the next chunk's weights, None if there is no gain."""
-        conv, lanes = self.conv, self.conv.lanes
+        conv, vector = self.conv, self.conv.vector
         steps = blocks(conv.steps, conv.in_block) * conv.rows.kernel
         per_row = blocks(conv.columns.out, conv.tile.mr)
         num_tiles = conv.rows.out * per_row
@@ -153,11 +153,11 @@ class ConvTile:
             return None
         share = blocks(conv.tile.nr * block, num_tiles * steps)
         tile = self.row * per_row + first // conv.tile.mr
-        begin = self.next_block * (block * lanes)
+        begin = self.next_block * (block * vector)
         if self.prefetch_target is not None:
             begin = T.Select(self.next_block == self.block, self.prefetch_target, begin)
-        begin = begin + tile * (steps * share * lanes)
-        return Ahead(self.buffers.weights, bind(begin), share, lanes)
+        begin = begin + tile * (steps * share * vector)
+        return Ahead(self.buffers.weights, bind(begin), share, vector)
 
     def _fetch_weights(self, index: Expr, r: Expr, c: Expr, taps: Sequence[Expr]) -> None:
         """Prefetch the weights of a later step into L1, where they do not stay by themselves.
@@ -184,7 +184,7 @@ class ConvTile:
 
     def _weight(self, k: int, index: Expr, r: Expr, c: Expr, tap: Expr) -> Expr:
         """Return the weights of block ``k`` of this tile for step ``c`` of block ``index``."""
-        vector = lanes_of(0, self.conv.lanes)
+        vector = lanes_of(0, self.conv.vector)
         return self.buffers.weights[self.block + k, index, r, c, tap, vector]
 
     def _input(self, index: Expr, c: Expr, row: Expr, column: Expr) -> Expr:

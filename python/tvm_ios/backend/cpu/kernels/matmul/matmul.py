@@ -36,21 +36,25 @@ from .tile import Columns, MatmulTile
 Expr = Any
 
 
-def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Kernel:
+def matmul_kernel(
+    matmul: Matmul, core: Core, factors: Factors = "single", low: bool = False
+) -> Kernel:
     """Return the kernel of a matrix product.
 
     Its inputs are the left and the right side and the epilogue's arguments. If there are several
     results, the right side and the arguments are packed by
     :func:`.matmul_packing.pack_side_by_side`. A step of the depth multiplies ``factors``, which the
-    tensors of both sides consist of.
+    tensors of both sides consist of. If there is a ``low``, the third input is what the sums of
+    each column begin with, int32 ``[ceil(N / lanes), lanes]``.
     """
-    m, emitter = matmul, _MatmulEmitter(matmul, core, factors)
+    m, emitter = matmul, _MatmulEmitter(matmul, core, factors, low)
     assert not m.results or (m.weights and m.batch == 1 and sum(m.results) == m.columns)
     assert not m.results or set(m.epilogue.arguments) <= {"last"}, "one value a column"
     results = tuple(TensorSpec((m.batch, m.rows, part)) for part in m.parts)
     last = m.packed(core.lanes).shape[0] * core.lanes if m.results else m.columns
     specs = {"full": results[0], "last": TensorSpec((last,))}
     right = m.right
+    begin = [TensorSpec((m.packed(core.lanes).shape[0], core.lanes), "int32")] if low else []
     scratch: tuple[TensorSpec, ...] = ()
     phase = Phase(
         emitter.num_tiles,
@@ -60,15 +64,15 @@ def matmul_kernel(matmul: Matmul, core: Core, factors: Factors = "single") -> Ke
     )
     phases: tuple[Phase, ...] = (phase,)
     if m.weights:
-        right = m.packed(core.lanes)
+        right = TensorSpec((*m.packed(core.lanes).shape[:2], emitter.vector))
     elif emitter.packs:
         pack = Packing(m, core.lanes)
         scratch = (m.packed(core.lanes),)
         phases = (Phase(pack.num_tiles, pack.emit, work=PACK_WORK / m.rows), *phases)
     return Kernel(
         name="matmul",
-        key=("matmul", matmul, core),
-        inputs=(m.left, right, *(specs[kind] for kind in m.epilogue.arguments)),
+        key=("matmul", matmul, core, low),
+        inputs=(m.left, right, *begin, *(specs[kind] for kind in m.epilogue.arguments)),
         outputs=results,
         scratch=scratch,
         phases=phases,
@@ -100,7 +104,7 @@ class _MatmulEmitter(MatmulShape):
             return None
 
         def first(tile: int) -> int:
-            return self._first_block(tile // self.row_tiles) * m.depth * self.lanes
+            return self._first_block(tile // self.row_tiles) * m.depth * self.vector
 
         return Weights(1, first, prefetches=self.prefetches and self.num_k_blocks == 1)
 

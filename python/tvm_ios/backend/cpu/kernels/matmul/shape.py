@@ -23,11 +23,16 @@ class MatmulShape:
 
     Partly filled blocks come last. All rows are multiplied by a chunk of columns before the next
     chunk begins, so that the chunk's weights, which every group of rows reads, stay in L2.
+
+    If there is a ``low``, the sums begin with what the third tensor says for each column, and the
+    tensors of the epilogue's ``arguments`` come after it.
     """
 
-    def __init__(self, matmul: Matmul, core: Core, factors: Factors) -> None:
+    def __init__(self, matmul: Matmul, core: Core, factors: Factors, low: bool = False) -> None:
         self.matmul, self.lanes, self.factors = matmul, core.lanes, factors
         self.multiplication = Multiplication.of(factors, core)
+        self.vector = core.lanes * self.multiplication.words
+        self.low, self.arguments = low, 3 if low else 2
         self.full = [part // core.lanes for part in matmul.parts]
         # (result, columns) of each partly filled block.
         tails = enumerate(part % core.lanes for part in matmul.parts)
@@ -41,12 +46,13 @@ class MatmulShape:
         self.num_tiles = matmul.batch * self.chunks * self.row_tiles
         self.num_k_blocks = self._count_k_blocks(core)
         self.kc = matmul.depth // self.num_k_blocks
-        self.far_weights = matmul.weights and matmul.packed(core.lanes).num_bytes > core.l1_bytes
+        right_bytes = self.multiplication.words * matmul.packed(core.lanes).num_bytes
+        self.far_weights = matmul.weights and right_bytes > core.l1_bytes
         self.prefetches = (
             matmul.weights
             and min(self.chunks, self.row_tiles) > 1
             and matmul.depth >= core.lanes
-            and matmul.packed(core.lanes).num_bytes > core.l2_bytes // 4
+            and right_bytes > core.l2_bytes // 4
         )
         self.packs = (
             not matmul.weights
@@ -67,8 +73,14 @@ class MatmulShape:
         count = max(sum(self.full), 1)
         if self.tile_matmul:
             return tile_matmul_register_tile(self.tile_matmul, self.matmul.rows, count)
-        block_bytes = 4 * core.lanes * self.matmul.depth
-        return choose_tile(core, self.matmul.rows, count, block_bytes=block_bytes)
+        return choose_tile(
+            core,
+            self.matmul.rows,
+            count,
+            block_bytes=4 * self.vector * self.matmul.depth,
+            spare=self.multiplication.spare,
+            split=self.multiplication.split,
+        )
 
     def _count_k_blocks(self, core: Core) -> int:
         """Return how many k-blocks the depth is divided into; KC of each is whole vectors."""

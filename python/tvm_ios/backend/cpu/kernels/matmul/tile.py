@@ -69,7 +69,8 @@ class MatmulTile:
         first, count, width = columns.first, columns.count, columns.width
         with tile_scope():
             multiplication = self.shape.multiplication
-            registers = multiplication.accumulators(height * count, width)
+            lanes = self.lanes if multiplication.whole else width
+            registers = multiplication.accumulators(height * count, lanes)
 
             def load(i: Expr, j: Expr) -> None:
                 def read(tensor: Any, place: Sequence[Expr]) -> None:
@@ -79,8 +80,8 @@ class MatmulTile:
 
             def multiply_add(k: Expr, i: Expr, j: Expr) -> None:
                 at = i * height + j
-                value = splat(self.buffers[0][left, row + j, k], width)
-                right = self._right(first + i, k, width)
+                value = splat(self.buffers[0][left, row + j, k], lanes)
+                right = self._right(first + i, k, lanes * multiplication.words)
                 registers[at] = multiplication.multiply_add(registers[at], value, right)
 
             def store(i: Expr, j: Expr) -> None:
@@ -90,8 +91,11 @@ class MatmulTile:
                 self._at(row + j, i, columns, write)
 
             def finish(i: Expr, j: Expr) -> None:
-                total = multiplication.result(registers[i * height + j])
+                total = multiplication.result(registers.first(i * height + j, width))
                 self._store(total, row + j, i, columns)
+
+            def lowest(i: Expr, j: Expr) -> None:
+                registers[i * height + j] = self.buffers[2][first + i, lanes_of(0, lanes)]
 
             def outer(body: Callable[[Expr, Expr], None]) -> None:
                 unroll(0, height, lambda j: unroll(0, count, lambda i: body(i, j)))
@@ -107,6 +111,8 @@ class MatmulTile:
                 self._reduce(step, columns)
 
             if self.shape.num_k_blocks == 1:
+                if self.shape.low:
+                    outer(lowest)
                 reduce()
                 outer(finish)
                 return
@@ -144,17 +150,17 @@ class MatmulTile:
 
         A k-block has a part of each block, the whole depth is one part.
         """
-        shape, lanes, depth = self.shape, self.lanes, self.matmul.depth
+        shape, vector, depth = self.shape, self.shape.vector, self.matmul.depth
         parts = 1 if shape.num_k_blocks == 1 else columns.count
         length = columns.count * depth if shape.num_k_blocks == 1 else shape.kc
         share = blocks(length, shape.row_tiles * steps)
         next_chunk = columns.first + columns.count * self.more
         for part in range(parts):
-            begin = ((next_chunk + part) * depth + self.k_block * shape.kc) * lanes
+            begin = ((next_chunk + part) * depth + self.k_block * shape.kc) * vector
             if self.prefetch_target is not None:
                 begin = T.Select(self.more > 0, begin, self.prefetch_target)
-            begin = begin + self.place * (steps * share * lanes)
-            yield Ahead(self.buffers[1], bind(begin), share, lanes)
+            begin = begin + self.place * (steps * share * vector)
+            yield Ahead(self.buffers[1], bind(begin), share, vector)
 
     def _right(self, block: Expr, k: Expr, width: int) -> Expr:
         """Return row ``k`` of a block of columns."""
@@ -171,7 +177,10 @@ class MatmulTile:
         block = columns.first + i
 
         def load(a: int) -> Expr:
-            argument, column = self.buffers[2 + a], lanes_of(block * self.lanes, width)
+            argument, column = (
+                self.buffers[self.shape.arguments + a],
+                lanes_of(block * self.lanes, width),
+            )
             last = epilogue.arguments[a] == "last"
             return argument[column] if last else argument[self.matrix, row, column]
 
@@ -190,7 +199,8 @@ class MatmulTile:
         """Call ``body(tensor, place)`` with where block ``i`` of the columns lies in its result."""
 
         def found(result: int, local: Expr) -> None:
-            tensor = self.buffers[2 + len(self.matmul.epilogue.arguments) + result]
+            results = self.shape.arguments + len(self.matmul.epilogue.arguments)
+            tensor = self.buffers[results + result]
             body(tensor, [self.matrix, row, lanes_of(local * self.lanes, columns.width)])
 
         if columns.result is not None:

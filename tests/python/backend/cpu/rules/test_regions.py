@@ -47,8 +47,8 @@ def arguments() -> list[Any]:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", POOLS)
 def test_poolings(name: str, target: tvm.target.Target) -> None:
-    """Of channels that fill several blocks, or none."""
-    for channels in (3, 48):
+    """Of channels that fill several groups of blocks, or none."""
+    for channels in (3, 144):
         check_scheduled(network(POOLS[name], channels, 5), target=target, arguments=arguments())
 
 

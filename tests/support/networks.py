@@ -31,13 +31,13 @@ NATIVE = resolve("llvm", threads=WORKERS)
 UNOPTIMISED = resolve('{"kind": "llvm", "opt-level": 0}', threads=WORKERS)
 
 
-def x86(mcpu: str, feature: str) -> Any:
-    """A target parameter that is skipped where its instructions do not run."""
+def x86(mcpu: str, feature: str, *more: str) -> Any:
+    """A target parameter, with ``more`` features, that is skipped where it does not run."""
     machine = str(tvm.target.codegen.llvm_get_system_triple())
     runs = machine.startswith("x86_64") and (
         not feature or tvm.target.codegen.llvm_cpu_has_features(feature, NATIVE)
     )
-    config = {"kind": "llvm", "mcpu": mcpu, "num-cores": WORKERS}
+    config = {"kind": "llvm", "mcpu": mcpu, "mattr": list(more), "num-cores": WORKERS}
     skip = pytest.mark.skipif(not runs, reason=f"this machine does not run {mcpu}")
     return pytest.param(
         tvm.target.Target(config) if runs else None, id=mcpu, marks=[skip, pytest.mark.narrow(mcpu)]

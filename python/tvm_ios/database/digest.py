@@ -16,6 +16,8 @@ from numbers import Integral, Real
 import tvm
 import tvm_ffi
 
+from ..ops.size import Size
+
 
 def digest(key: object) -> str:
     """Return 64 hexadecimal digits that are equal only for equal keys."""
@@ -28,6 +30,8 @@ def _text(key: object) -> str:
         return repr(key)
     if isinstance(key, str):
         return json.dumps(str(key))
+    if isinstance(key, Size):
+        return f"size({key})"
     if isinstance(key, Integral):
         return str(int(key))
     if isinstance(key, Real):

@@ -11,6 +11,7 @@ from tvm import relax
 
 from ..ops import index_check, recurrence, regions
 from ..ops.epilogue import Broadcast
+from ..ops.size import AnySize, hint_of
 from ..relax_ir.constants import number_of, scalar_constant
 from ..relax_ir.expressions import is_float32, is_op, known_shape, op_name, static_shape
 
@@ -146,7 +147,14 @@ def normalises_channels(expr: relax.Expr) -> bool:
 
 
 def flops_of(anchor: relax.Expr) -> int:
-    """Return the floating-point operations of a convolution, product or attention; else 0."""
+    """Return the floating-point operations of a convolution, product or attention; else 0.
+
+    Open sizes count as in the example.
+    """
+    return hint_of(_flops_of(anchor))
+
+
+def _flops_of(anchor: relax.Expr) -> AnySize:
     name = op_name(anchor)
     if name in ("nn.conv1d", "nn.conv2d", "nn.conv3d"):
         weights = static_shape(anchor.args[1], "a weight")

@@ -12,6 +12,8 @@ import numpy as np
 from tvm import relax
 
 from ..graph.operators import OperatorGraph
+from ..ops.size import hint_of
+from ..relax_ir.expressions import held_shape
 from ..ops.tensor import TensorSpec
 from .kernel import K, K_co, Kernel
 from .value import Value
@@ -85,9 +87,9 @@ def moved_bytes(
 
     def num_bytes(value: Value, spec: TensorSpec) -> int:
         if isinstance(value, np.ndarray) or value not in slots:
-            return spec.num_bytes
-        own = TensorSpec(tuple(map(int, value.ty.shape.values)), str(value.ty.dtype))
-        return min(spec.num_bytes, own.num_bytes)
+            return hint_of(spec.num_bytes)
+        own = TensorSpec(held_shape(value), str(value.ty.dtype))
+        return min(hint_of(spec.num_bytes), hint_of(own.num_bytes))
 
     kernel = implementation.kernel
     read = zip(implementation.inputs, kernel.inputs, strict=True)

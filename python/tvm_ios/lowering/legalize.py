@@ -3,27 +3,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, te, tirx, topi
 
 from ..graph.operators import Operator
+from ..ops.size import AnyShape, AnySize, Size, hints_of, is_open, size_of
 from ..relax_ir.building import building
 from ..relax_ir.constants import constant_array
-from .no_rule import NoRule
+from ..relax_ir.expressions import known_shape, op_name
+from .no_rule import NoRule, shape_of
 from .value import Value
 
 _MAX_ELEMENTS = 2**31 - 1
 
 
-def tir_of(op: Operator) -> tuple[tirx.PrimFunc, tuple[Value, ...]]:
-    """Legalize the operator's bindings into one TIR function and what it reads.
+@dataclass(frozen=True)
+class Legalized:
+    """An operator as one TIR function.
 
-    Its parameters are what it reads, in the order in which TVM's own fusion has them, and its
-    results.
+    Attributes
+    ----------
+    function : tirx.PrimFunc
+        Its parameters are what it reads, in the order in which TVM's own fusion has them, open
+        sizes, and its results.
+    values : tuple of Value
+        What it reads.
+    shapes : tuple of tuples of sizes
+        Of its tensors.
+    sizes : tuple of sizes
+        Those that are parameters.
+    """
+
+    function: tirx.PrimFunc
+    values: tuple[Value, ...]
+    shapes: tuple[AnyShape, ...]
+    sizes: tuple[AnySize, ...]
+
+    @property
+    def opened(self) -> bool:
+        """Whether any size is open."""
+        return any(map(is_open, self.shapes))
+
+
+def tir_of(op: Operator) -> Legalized:
+    """Legalize the operator's bindings into one TIR function.
 
     Raises
     ------
@@ -36,20 +65,27 @@ def tir_of(op: Operator) -> tuple[tirx.PrimFunc, tuple[Value, ...]]:
     if not all(_is_operator_call(binding.value) for binding in op.bindings):
         raise NoRule
     isolated = _isolate(op)
-    function = _fuse(isolated, op.functions)
-    if function is None or not _is_static(function):
+    fused = _fuse(isolated, op.functions)
+    if fused is None:
         raise NoRule
-    if len(function.params) != len(isolated.values) + len(op.outputs):
+    function, sizes = fused
+    read = isolated.function.params[: len(isolated.values)]
+    shapes = tuple(shape_of(v) for v in (*read, *op.outputs))
+    if len(function.params) != len(shapes) + len(sizes) or not all(map(_is_reached, shapes)):
         raise NoRule  # TVM has dropped what is not read, such as a tensor whose shape alone counts
-    return function, isolated.values
+    return Legalized(function, isolated.values, shapes, sizes)
 
 
 @dataclass(frozen=True)
 class _Isolated:
-    """An operator as a function of what it reads: its inputs, and constants beside numbers."""
+    """An operator as a function of what it reads: its inputs, and constants beside numbers.
+
+    The last parameter of the function is the open dimensions, if there are any.
+    """
 
     function: relax.Function
     values: tuple[Value, ...]
+    dimensions: tuple[tvm.ir.Var, ...] = ()
 
 
 def _isolate(op: Operator) -> _Isolated:
@@ -80,22 +116,38 @@ def _isolate(op: Operator) -> _Isolated:
     returned = relax.Var("returned", result.ty)
     block = relax.DataflowBlock([*bindings, relax.VarBinding(returned, result)])
     body = relax.SeqExpr([block], returned)
+    dimensions = _dimensions([*values, *op.outputs])
+    if dimensions:
+        parameters.append(relax.Var("dimensions", relax.ShapeType(list(dimensions))))
     function = relax.Function(parameters, body, result.ty).with_attr("Primitive", True)
-    return _Isolated(function, tuple(values))
+    return _Isolated(function, tuple(values), dimensions)
+
+
+def _dimensions(values: Sequence[Value]) -> tuple[tvm.ir.Var, ...]:
+    """Return the open dimensions that any of some tensors depends on, and those beside them."""
+    shapes = (known_shape(value) for value in values if not isinstance(value, np.ndarray))
+    sizes = (size for shape in shapes if shape is not None for size in shape)
+    opened = next((size.owner for size in sizes if isinstance(size, Size)), None)
+    return () if opened is None else tuple(opened.variables)
 
 
 def _fuse(
     isolated: _Isolated, called: Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
-) -> tirx.PrimFunc | None:
-    """Return the operator as one TIR function; None where TVM makes none or several of it."""
+) -> tuple[tirx.PrimFunc, tuple[AnySize, ...]] | None:
+    """Return the operator as one TIR function, and the open sizes that it is given.
+
+    None where TVM makes none or several of it.
+    """
     builder = relax.BlockBuilder()
     own = {v: builder.add_func(function, v.name_hint) for v, function in called.items()}
     renamed = [(tvm.ir.GlobalVar, lambda variable: own.get(variable, variable))]
     gv = builder.add_func(tvm_ffi.structural_map(isolated.function, renamed), "op")
     parameters = [relax.Var(p.name, p.ty) for p in isolated.function.params]
+    tensors = parameters[:-1] if isolated.dimensions else parameters
+    given = [relax.ShapeExpr(isolated.dimensions)] if isolated.dimensions else []
     with building(), builder.function("main", parameters):  # FuseTIR fuses what somebody calls
         with builder.dataflow():
-            result = builder.emit_output(relax.Call(gv, parameters))
+            result = builder.emit_output(relax.Call(gv, [*tensors, *given]))
         builder.emit_func_output(result)
     passes = [
         relax.transform.CanonicalizeBindings(),
@@ -107,7 +159,17 @@ def _fuse(
     except Exception:  # what TVM cannot lower alone stays as TVM has it
         return None
     functions = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
-    return functions[0] if len(functions) == 1 else None
+    if len(functions) != 1:
+        return None
+    return functions[0], _sizes_given(mod["main"])
+
+
+def _sizes_given(caller: relax.Function) -> tuple[AnySize, ...]:
+    """Return the open sizes among the arguments of the only call of a function."""
+    calls: list[relax.Call] = []
+    tvm_ffi.structural_walk(caller.body, (relax.Call, calls.append))
+    (call,) = (c for c in calls if op_name(c) == "call_tir")
+    return tuple(size_of(a) for a in call.args[1] if isinstance(a.ty, tvm.ir.PrimType))
 
 
 def _where(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -140,18 +202,9 @@ def _is_operator_call(value: relax.Expr) -> bool:
     )
 
 
-def _is_static(func: tirx.PrimFunc) -> bool:
-    """Return whether all tensors have axes, of known sizes that 32-bit indices reach.
+def _is_reached(shape: AnyShape) -> bool:
+    """Return whether a tensor has axes, and 32-bit indices reach its elements.
 
     TVM cannot narrow the index that it makes up for a tensor without axes.
     """
-    for parameter in func.params:
-        shape = getattr(parameter, "shape", None)
-        if not shape or not all(isinstance(d, tirx.IntImm) for d in shape):
-            return False
-        size = 1
-        for d in shape:
-            size *= int(d)
-        if not 0 < size <= _MAX_ELEMENTS:
-            return False
-    return True
+    return bool(shape) and math.prod(hints_of(shape)) <= _MAX_ELEMENTS

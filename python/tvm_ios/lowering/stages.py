@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ..graph.dag import components
+from ..ops.size import hint_of
 from ..schedule.synchronization import Synchronization
 from ..support.keys import Key
 from .implementation import Implementation, LoweredGraph, moved_bytes
@@ -255,6 +256,6 @@ def estimated_seconds(stage_builder: AnyStageBuilder) -> dict[Hashable, float]:
     for op, implementation in zip(lowered.graph.operators, lowered.implementations, strict=True):
         if implementation is not None:
             moved = sum(map(sum, moved_bytes(implementation, lowered.slots)))
-            moved += sum(spec.num_bytes for spec in implementation.kernel.scratch)
+            moved += sum(hint_of(spec.num_bytes) for spec in implementation.kernel.scratch)
             result[implementation.kernel.key] = 1e-11 * (op.flops + 10 * moved)
     return result

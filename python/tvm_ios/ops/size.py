@@ -16,7 +16,7 @@ from __future__ import annotations
 import operator
 import re
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -74,6 +74,10 @@ class OpenSizes:
         if isinstance(simple, tirx.IntImm):
             return int(simple.value)
         return Size(simple, self.hint(simple), self)
+
+    def unsimplified(self, expr: Expr) -> Size:
+        """Return the size of an expression as it is, where simplifying would take long."""
+        return Size(expr, self.hint(expr), self)
 
     def hint(self, expr: Expr) -> int:
         """Return the value of an expression for the example."""
@@ -263,6 +267,24 @@ def size_of(expr: Expr) -> AnySize:
     raise TypeError(f"{expr} is no size")
 
 
+def evaluated(expr: Expr, values: Mapping[tvm.ir.Var, AnySize]) -> AnySize:
+    """Return the value of an expression of TIR, given those of its variables.
+
+    Raises
+    ------
+    TypeError
+        If it is not made of sizes.
+    """
+    if isinstance(expr, tirx.IntImm):
+        return int(expr.value)
+    if isinstance(expr, tvm.ir.Var) and expr in values:
+        return values[expr]
+    compute = _COMPUTE.get(type(expr))
+    if compute is None:
+        raise TypeError(f"{expr} is no size")
+    return compute(evaluated(expr.a, values), evaluated(expr.b, values))
+
+
 def is_known(expr: Expr) -> bool:
     """Return whether an expression is a constant, or made of dimensions of :class:`OpenSizes`."""
     return isinstance(expr, tirx.IntImm) or any(
@@ -351,6 +373,15 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     tirx.FloorMod: tirx.floormod,
     tirx.Min: tirx.min,
     tirx.Max: tirx.max,
+}
+
+
+_COMPUTE: dict[type, Callable[[Any, Any], Any]] = {
+    **_BINARY,
+    tirx.FloorDiv: operator.floordiv,
+    tirx.FloorMod: operator.mod,
+    tirx.Min: smallest,
+    tirx.Max: largest,
 }
 
 

@@ -8,21 +8,23 @@ from dataclasses import dataclass
 
 import tvm_ffi
 
+from .size import AnyShape, AnySize
+
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """The shape and type of a tensor in memory."""
+    """The shape and type of a tensor in memory; sizes may be open."""
 
-    shape: tuple[int, ...]
+    shape: AnyShape
     dtype: str = "float32"
 
     @property
-    def num_elements(self) -> int:
+    def num_elements(self) -> AnySize:
         """The number of elements."""
         return math.prod(self.shape)
 
     @property
-    def num_bytes(self) -> int:
+    def num_bytes(self) -> AnySize:
         """The size in bytes."""
         return self.num_elements * (int("".join(filter(str.isdigit, self.dtype)) or 8) // 8)
 

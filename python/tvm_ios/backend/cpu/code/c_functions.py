@@ -23,8 +23,8 @@ from .pipeline import LARGE_BUFFERS
 def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
     """Build one phase of a kernel as a C function: ``f(*pointers, begin, end)``.
 
-    If the phase prefetches weights, ``prefetch_target`` is a further argument. The function returns
-    0; if memory runs out, TVM's code returns -1.
+    If the phase prefetches weights, ``prefetch_target`` is a further argument. All open dimensions
+    follow, in 32 bits, if the kernel depends on any. The function returns 0; if memory runs out, TVM's code returns -1.
 
     The body is a compute scope, whose pointers TVM tells LLVM not to overlap. That holds inside a
     kernel. But different tensors use the same bytes of a region's workspace one after another:
@@ -51,6 +51,8 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
         pointers = [T.arg(f"p{i}", T.handle(s.dtype)) for i, s in enumerate(kernel.tensors)]
         begin, end = _range()
         prefetch_target = [_number("following")] if kernel.phases[phase].prefetches else []
+        for variable in _dimensions(kernel):
+            T.arg(variable.name, variable)
         buffers = [
             T.decl_buffer(spec.shape, spec.dtype, data=pointer, layout=None)
             for pointer, spec in zip(pointers, kernel.tensors, strict=True)
@@ -84,7 +86,8 @@ def calling_function(kernel: Kernel, phase: int, symbol: str, name: str) -> tirx
     Returns
     -------
     tvm.tirx.PrimFunc
-        ``f(*tensors, begin, end)`` computes the tiles ``begin`` to ``end``; no weights follow.
+        ``f(*tensors, begin, end)`` computes the tiles ``begin`` to ``end``; no weights follow. All
+        open dimensions are further arguments, if the kernel depends on any.
     """
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
@@ -93,10 +96,16 @@ def calling_function(kernel: Kernel, phase: int, symbol: str, name: str) -> tirx
             for i, spec in enumerate(kernel.tensors)
         ]
         bounds = _range()
+        dimensions = [T.arg(variable.name, variable) for variable in _dimensions(kernel)]
         prefetch_target = [tirx.const(0, "int32")] if kernel.phases[phase].prefetches else []
         pointers = [buffer.data for buffer in buffers]
-        T.evaluate(T.call_extern("int32", symbol, *pointers, *bounds, *prefetch_target))
+        T.evaluate(T.call_extern("int32", symbol, *pointers, *bounds, *prefetch_target, *dimensions))
     return builder.get()
+
+
+def _dimensions(kernel: Kernel) -> list[tirx.Var]:
+    """Return the open dimensions that a kernel's functions are given."""
+    return [] if kernel.opened is None else kernel.opened.short
 
 
 def _attributes(phase: Phase) -> dict[str, bool]:

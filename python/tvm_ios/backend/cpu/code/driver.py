@@ -14,6 +14,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ....ops.index_check import raise_index_error
+from ....ops.size import AnySize, OpenSizes, Size
 from ....ops.tensor import TensorSpec
 from ....ops.tir_function import on_stack
 from ....schedule.synchronization import Synchronization
@@ -25,7 +26,7 @@ from .functions import KernelFunctions
 from .launch_code import FINDING, KernelCall, LaunchCode
 from .launch_tables import Part, launch_tables
 from .recorder import Recorder
-from .region import Region
+from .region import Place, Region
 from .units import Unit, units_of
 from .wait_check import WaitCheck, checks
 from .waits import positions, waits_of
@@ -75,10 +76,11 @@ def driver_function(
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
         T.func_attr({"tirx.noalias": True})
-        buffers = [
-            T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
-            for i, spec in enumerate(parameters)
-        ]
+        read = len(region.inputs)
+        buffers = [_parameter(i, spec) for i, spec in enumerate(parameters[:read])]
+        for variable in region.opened.variables if region.opened else []:
+            T.arg(variable.name, variable)
+        buffers += [_parameter(read + i, spec) for i, spec in enumerate(parameters[read:])]
         driver = _Driver(
             name, region, len(parameters), kernels, constants, synchronization, recorder
         )
@@ -86,6 +88,27 @@ def driver_function(
         with checked_cpu(target, _needs_amx(region)), check.launch() if check else nullcontext():
             driver.emit(buffers, target)
     return builder.get(), driver.code
+
+
+def _long(size: AnySize) -> Any:
+    return size.expr if isinstance(size, Size) else T.int64(size)
+
+
+def _dimensions(opened: OpenSizes) -> Any:
+    """Emit an array of the open dimensions."""
+    numbers = on_stack([len(opened.variables)], "int32")
+    for place, variable in enumerate(opened.variables):
+        T.buffer_store(numbers, T.Cast("int32", variable), [place])
+    return numbers
+
+
+def _parameter(number: int, spec: TensorSpec) -> Any:
+    """Declare a tensor; what its open sizes are is not checked here."""
+    sizes = [
+        tirx.Var(f"d{number}_{axis}", "int64") if isinstance(size, Size) else size
+        for axis, size in enumerate(spec.shape)
+    ]
+    return T.arg(f"t{number}", T.buffer(tuple(sizes), spec.dtype, layout=None))
 
 
 def _needs_amx(region: Region) -> bool:
@@ -112,11 +135,13 @@ class _Driver:
         self.tables = launch_tables(self.launched, plan, units_of(region))
         if recorder is not None:
             recorder.tables, recorder.plan = self.tables, plan
+        self._num_parameters = num_parameters
+        self.moved: dict[Place, int] = {}  # places that depend on open sizes
         calls, functions = self._calls()
         data = (constants.symbol, constants.num_bytes) if constants.num_bytes else None
-        self.code = LaunchCode(
-            name, self.tables, calls, functions, num_parameters, data, recorder is not None
-        )
+        pointers = num_parameters + len(self.moved) + bool(region.opened)
+        record = None if recorder is None else num_parameters - 1
+        self.code = LaunchCode(name, self.tables, calls, functions, pointers, data, record)
 
     def _calls(self) -> tuple[list[KernelCall], list[int]]:
         """Return the functions that units call, and which one each unit calls."""
@@ -131,10 +156,12 @@ class _Driver:
     def _call(self, part: Part, index: int, unit: Unit) -> KernelCall:
         implementation = self.launched[part.position].stage.implementations[unit.call]
         symbol = self.kernels.get(implementation.kernel, unit.phase)
-        places = self.region.places[id(implementation)]
+        places = tuple(map(self._pointer, self.region.places[id(implementation)]))
         prefetches = implementation.kernel.phases[unit.phase].prefetches
+        opened = implementation.kernel.opened
         if not self.checked:
-            return KernelCall(symbol, places, prefetches)
+            dimensions = 0 if opened is None else len(opened.short)
+            return KernelCall(symbol, places, prefetches, dimensions)
         return KernelCall(
             symbol,
             places,
@@ -145,10 +172,22 @@ class _Driver:
             shadow=self.region.num_parameters,
         )
 
+    def _pointer(self, place: Place) -> Place:
+        """Return a place as one that is computed when the launch begins, if its offset is open."""
+        if isinstance(place.offset, int):
+            return place
+        number = self.moved.setdefault(place, len(self.moved))
+        return Place(self._num_parameters + number)
+
     def emit(self, buffers: Sequence[Any], target: tvm.target.Target) -> None:
         """Emit the launch."""
-        arguments = on_stack([len(buffers)], "int64")
         pointers = [buffer.data for buffer in buffers]
+        for place in self.moved:
+            assert place.parameter is not None, "constants have known places"
+            pointers.append(T.address_of(buffers[place.parameter][_long(place.offset)]))
+        if self.region.opened is not None:
+            pointers.append(_dimensions(self.region.opened).data)
+        arguments = on_stack([len(pointers)], "int64")
         if self.workers == 1:
             error = self._extern("sequence", arguments.data, *pointers)
         else:
@@ -162,9 +201,9 @@ class _Driver:
                 name = f"{self.name}_raise{number}"
                 raise_index_error(name, finding.what, read(2), read(3), read(1))
 
-    def _number(self, pointer: Any, offset: int, index: int) -> Any:
+    def _number(self, pointer: Any, offset: AnySize, index: int) -> Any:
         """Emit the reading of a number of a finding."""
-        return T.call_extern("int64", FINDING, pointer, T.int64(offset + 8 * index))
+        return T.call_extern("int64", FINDING, pointer, _long(offset) + 8 * index)
 
     def _emit_parallel(
         self, arguments: Any, pointers: Sequence[Any], target: tvm.target.Target

@@ -41,6 +41,8 @@ class KernelCall:
         Its tensors.
     prefetches : bool
         Whether it takes what is read next.
+    dimensions : int
+        How many open dimensions it takes, from the last argument of the launch.
     before, after : tuple of str
         Functions of the tensor ``shadow`` and of ``step`` that are called before and after it.
     step, shadow : int
@@ -49,6 +51,7 @@ class KernelCall:
     symbol: str
     places: tuple[Place, ...]
     prefetches: bool
+    dimensions: int = 0
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     step: int = 0
@@ -88,11 +91,11 @@ class LaunchCode:
     functions : sequence of int
         Which function each unit calls, in the order of the units.
     num_arguments : int
-        The number of tensors.
+        The number of pointers: tensors, places that depend on open sizes, and the open dimensions.
     constants : (str, int), optional
         The symbol and the size of the constants that the calls read.
-    record : bool
-        Whether units are recorded in the last tensor.
+    record : int or None
+        The argument in which units are recorded, if they are.
 
     Attributes
     ----------
@@ -109,7 +112,7 @@ class LaunchCode:
         functions: Sequence[int],
         num_arguments: int,
         constants: tuple[str, int] | None,
-        record: bool,
+        record: int | None,
     ) -> None:
         self._name, self.tables, self.calls = name, tables, calls
         self._functions, self._num_arguments, self._record = functions, num_arguments, record
@@ -160,10 +163,26 @@ class LaunchCode:
             lines.append(f"  %tensor{n} = getelementptr i8, ptr {base}, i64 {place.offset}")
         tensors = [f"ptr %tensor{n}" for n in range(len(call.places))]
         ahead = ["i32 %ahead"] if call.prefetches else []
-        passed = ", ".join([*tensors, "i32 %begin", "i32 %end", *ahead])
+        lines += self._dimensions(call.dimensions)
+        sizes = [f"i32 %size{n}" for n in range(call.dimensions)]
+        passed = ", ".join([*tensors, "i32 %begin", "i32 %end", *ahead, *sizes])
         lines.append(f"  %result = call i32 {symbol(call.symbol)}({passed})")
         lines += [_check(name, call.step) for name in call.after]
         return "\n".join([*lines, "  ret i32 %result", "}"])
+
+    def _dimensions(self, count: int) -> list[str]:
+        """Return the code that reads the open dimensions."""
+        if not count:
+            return []
+        return [
+            f"  %sizes_place = getelementptr ptr, ptr %arguments, i32 {self._num_arguments - 1}",
+            "  %sizes = load ptr, ptr %sizes_place",
+            *(
+                f"  %size_place{n} = getelementptr i32, ptr %sizes, i32 {n}\n"
+                f"  %size{n} = load i32, ptr %size_place{n}"
+                for n in range(count)
+            ),
+        ]
 
     def _table_source(self) -> str:
         numbers = self._numbers()
@@ -177,7 +196,7 @@ class LaunchCode:
         lines.append(f"{self._symbol('functions')} = internal constant {kind} [{units}]")
         history = f"[{_HISTORY} x i64] zeroinitializer"
         lines.append(f"{self._symbol('history')} = internal global {history}")
-        record = self._num_arguments - 1 if self._record else -1
+        record = -1 if self._record is None else self._record
         head = constant_array([_VERSION, len(self.tables.columns), record, 0])
         names = (*numbers, "functions", "history")
         pointers = ", ".join(f"ptr {self._symbol(name)}" for name in names)
@@ -222,7 +241,7 @@ class LaunchCode:
 
 
 def _declaration(call: KernelCall) -> str:
-    types = ["ptr"] * len(call.places) + ["i32"] * (2 + call.prefetches)
+    types = ["ptr"] * len(call.places) + ["i32"] * (2 + call.prefetches + call.dimensions)
     return f"declare i32 {symbol(call.symbol)}({', '.join(types)})"
 
 

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+from tvm import tirx
+
+from ....ops.size import AnySize, Size, hint_of
 
 ALIGNMENT = 64  # bytes: a cache line, and the alignment that TVM's code generator assumes
 
@@ -13,7 +17,7 @@ ALIGNMENT = 64  # bytes: a cache line, and the alignment that TVM's code generat
 class Lifetime:
     """A block of memory that is live from stage ``first`` to stage ``last``."""
 
-    num_bytes: int
+    num_bytes: AnySize
     first: int
     last: int
 
@@ -48,3 +52,35 @@ def plan_memory(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
         placed.append(i)
     ends = [o + aligned(t.num_bytes) for o, t in zip(offsets, lifetimes, strict=True)]
     return offsets, max(ends, default=0)
+
+
+def plan_open_memory(lifetimes: Sequence[Lifetime]) -> tuple[list[AnySize], AnySize]:
+    """Return the offset of every block, and the total size in bytes, where sizes are open.
+
+    Which block is the larger one is not known. Blocks share memory only as a whole: each goes,
+    largest first for the example, where none is that is live at the same time and the largest
+    other one has the most similar size.
+    """
+    slots: list[list[int]] = []
+    for i in sorted(range(len(lifetimes)), key=lambda i: (-hint_of(lifetimes[i].num_bytes), i)):
+        free = [s for s in slots if not any(lifetimes[j].overlaps(lifetimes[i]) for j in s)]
+        if free:
+            min(free, key=lambda s: hint_of(lifetimes[s[0]].num_bytes)).append(i)
+        else:
+            slots.append([i])
+    owner = next(b.num_bytes.owner for b in lifetimes if isinstance(b.num_bytes, Size))
+    offsets: list[AnySize] = [0] * len(lifetimes)
+    end = tirx.const(0, "int64")
+    for slot in slots:
+        for i in slot:
+            offsets[i] = owner.unsimplified(end)
+        end = end + aligned_expr(dict.fromkeys(lifetimes[i].num_bytes for i in slot))
+    return offsets, owner.unsimplified(end)
+
+
+def aligned_expr(sizes: Collection[AnySize]) -> tirx.Expr:
+    """Return the largest of sizes, rounded up to whole cache lines, as an int64 expression."""
+    first, *others = (n.expr if isinstance(n, Size) else tirx.const(n, "int64") for n in sizes)
+    for other in others:
+        first = tirx.max(first, other)
+    return tirx.floordiv(first + (ALIGNMENT - 1), ALIGNMENT) * ALIGNMENT

@@ -147,7 +147,7 @@ class _CpuEmitter(Emitter[CpuStage]):
         region = form_region(stages, visible, self.slots, library.constants.offsets)
         inputs = [self.values[value] for value in region.inputs]
         written = list(region.output_specs)
-        if region.workspace_bytes:
+        if region.has_workspace:
             written.append(TensorSpec((region.workspace_bytes,), "uint8"))
         if checks(region):
             written.append(Shadow(region).spec)
@@ -163,7 +163,8 @@ class _CpuEmitter(Emitter[CpuStage]):
             written.append(recorder.spec)
         specs = [*map(_spec_of, inputs), *written]
         library.add(name, region, specs, self.synchronization, recorder)
-        results = self._call(name, inputs, written, wanted)
+        dimensions = [] if region.opened is None else region.opened.variables
+        results = self._call(name, [*inputs, *dimensions], written, wanted)
         for variable, result in zip(variables, results, strict=True):
             self._define(variable, result)
 

@@ -15,6 +15,7 @@ import numpy as np
 from tvm import relax
 
 from ....lowering.implementation import Implementation, Slot
+from ....ops.size import AnySize, OpenSizes
 from ....ops.tensor import TensorSpec
 from ..kernels.kernel import Finding, Kernel
 from ..stage.stage import CpuStage
@@ -29,11 +30,11 @@ class Place:
     ----------
     parameter : int or None
         Index of the parameter; None for the constants of the library.
-    offset : int
+    offset : int or Size
     """
 
     parameter: int | None
-    offset: int = 0
+    offset: AnySize = 0
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Region:
     outputs : tuple of relax.Var
         Values that are read after the region.
     output_specs : tuple of TensorSpec
-    workspace_bytes : int
+    workspace_bytes : int or Size
     places : mapping of int to tuple of Place
         The places of a kernel's tensors, by the ``id`` of its implementation.
     findings : tuple of (Place, Finding)
@@ -61,14 +62,24 @@ class Region:
     inputs: tuple[relax.Var, ...]
     outputs: tuple[relax.Var, ...]
     output_specs: tuple[TensorSpec, ...]
-    workspace_bytes: int
+    workspace_bytes: AnySize
     places: Mapping[int, tuple[Place, ...]]
     findings: tuple[tuple[Place, Finding], ...] = ()
 
     @property
     def num_parameters(self) -> int:
         """The number of parameters that the places refer to."""
-        return len(self.inputs) + len(self.outputs) + (self.workspace_bytes > 0)
+        return len(self.inputs) + len(self.outputs) + self.has_workspace
+
+    @property
+    def has_workspace(self) -> bool:
+        return not isinstance(self.workspace_bytes, int) or self.workspace_bytes > 0
+
+    @property
+    def opened(self) -> OpenSizes | None:
+        """The open dimensions that any of its kernels depends on."""
+        kernels = (i.kernel for stage in self.stages for i in stage.implementations)
+        return next((kernel.opened for kernel in kernels if kernel.opened is not None), None)
 
 
 def form_region(

@@ -103,7 +103,8 @@ def waits_of(
     Parameters
     ----------
     synchronization : Synchronization
-        Whether all workers meet between two levels, or each waits for what it depends on.
+        Whether all workers meet between two levels, or each waits for what it depends on. All meet
+        where which bytes that are depends on open sizes.
     launched : sequence of Position
         The shares of the region.
     region : Region
@@ -113,7 +114,7 @@ def waits_of(
     workers : int
         Number of workers.
     """
-    if synchronization == "barrier":
+    if synchronization == "barrier" or region.opened is not None:
         return _barriers(launched)
     return _point_to_point(launched, region, kernels, workers)
 

@@ -12,8 +12,9 @@ from tvm import relax
 
 from ....lowering.implementation import Implementation, Slot
 from ....lowering.inplace import resolve
+from ....ops.size import AnySize, is_open, largest
 from ..kernels.kernel import Kernel
-from .memory import Lifetime, plan_memory
+from .memory import Lifetime, plan_memory, plan_open_memory
 
 
 class Part(NamedTuple):
@@ -23,13 +24,13 @@ class Part(NamedTuple):
     ----------
     root : object
         The variable, the ``id`` of a constant array, or a name of scratch memory.
-    begin, end : int
+    begin, end : int or Size
         Bytes.
     """
 
     root: object
-    begin: int
-    end: int
+    begin: AnySize
+    end: AnySize
 
 
 def tensors_of(
@@ -52,7 +53,7 @@ def plan_workspace(
     calls: Iterable[tuple[int, Sequence[Part]]],
     elsewhere: Collection[object],
     kept: Collection[object] = (),
-) -> tuple[dict[object, int], int]:
+) -> tuple[dict[object, AnySize], AnySize]:
     """Plan the memory of all tensors that do not lie elsewhere.
 
     Parameters
@@ -66,9 +67,9 @@ def plan_workspace(
 
     Returns
     -------
-    offsets : dict of root to int
+    offsets : dict of root to int or Size
         Bytes from the beginning of the workspace.
-    num_bytes : int
+    num_bytes : int or Size
         The size of the workspace.
     """
     lifetimes: dict[object, Lifetime] = {}
@@ -78,9 +79,13 @@ def plan_workspace(
             if root in elsewhere:
                 continue
             known = lifetimes.get(root, Lifetime(0, number, number))
-            lifetimes[root] = Lifetime(max(known.num_bytes, end), known.first, number)
+            lifetimes[root] = Lifetime(largest(known.num_bytes, end), known.first, number)
     lifetimes |= {root: replace(lifetimes[root], last=number) for root in kept}
-    offsets, num_bytes = plan_memory(list(lifetimes.values()))
+    opened = is_open(lifetime.num_bytes for lifetime in lifetimes.values())
+    plan = plan_open_memory if opened else plan_memory
+    offsets: Sequence[AnySize]
+    num_bytes: AnySize
+    offsets, num_bytes = plan(list(lifetimes.values()))
     return dict(zip(lifetimes, offsets, strict=True)), num_bytes
 
 

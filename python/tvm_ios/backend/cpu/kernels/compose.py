@@ -11,13 +11,14 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from ....ops.size import AnyShape, is_open, known_equal
 from ....ops.tensor import TensorSpec
 from ..isa.storage import Stored
 from .kernel import Emit, Kernel, Phase
 
 
 def with_shapes(
-    kernel: Kernel, inputs: Sequence[tuple[int, ...]], outputs: Sequence[tuple[int, ...]]
+    kernel: Kernel, inputs: Sequence[AnyShape], outputs: Sequence[AnyShape]
 ) -> Kernel:
     """Return ``kernel`` on the same memory with its tensors viewed in other shapes of equal size.
 
@@ -27,7 +28,7 @@ def with_shapes(
     ----------
     kernel : Kernel
         The kernel.
-    inputs, outputs : sequence of tuple of int
+    inputs, outputs : sequence of tuple of sizes
         The new shape of each input and output.
 
     Returns
@@ -81,10 +82,10 @@ def fused_horizontally(kernels: Sequence[Kernel]) -> Kernel:
 
 
 def _reshaped(
-    specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]
+    specs: Sequence[TensorSpec], shapes: Sequence[AnyShape]
 ) -> tuple[TensorSpec, ...]:
     pairs = list(zip(specs, shapes, strict=True))
-    assert all(math.prod(s.shape) == math.prod(shape) for s, shape in pairs), "sizes are equal"
+    assert all(known_equal(s.num_elements, math.prod(shape)) for s, shape in pairs), "equal sizes"
     return tuple(replace(spec, shape=tuple(shape)) for spec, shape in pairs)
 
 
@@ -93,6 +94,6 @@ def _view(buffer: Any, spec: TensorSpec) -> Any:
     if isinstance(buffer, Stored):
         viewed = _view(buffer.buffer, replace(spec, dtype=buffer.format.dtype))
         return Stored(viewed, buffer.format)
-    if tuple(int(size) for size in buffer.shape) == spec.shape:
+    if not is_open(spec.shape) and tuple(map(int, buffer.shape)) == spec.shape:
         return buffer
     return T.decl_buffer(spec.shape, spec.dtype, data=buffer.data, layout=None)

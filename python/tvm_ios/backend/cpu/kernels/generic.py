@@ -8,7 +8,7 @@ so that the workers share these operators, too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -16,16 +16,23 @@ import tvm_ffi
 from tvm import s_tir, sym, tirx
 from tvm.tirx.script import builder as T
 
+from ....ops.size import AnyShape, AnySize, Size, evaluated
 from ....ops.tensor import TensorSpec
 from ..isa.near_zero import accurate_near_zero
-from .kernel import Emit, Kernel, Phase
+from .kernel import Emit, Kernel, Phase, phase
 
 _INNER = 64  # elements of a one-dimensional nest in one tile, for LLVM to vectorise
 _CONDITION = tvm.ir.Op.get("prim.if_then_else")
 _MIN_LANES, _MAX_LANES = 4, 32  # of a reduction's vectors; LLVM splits vectors that are too wide
 
 
-def generic_kernel(name: str, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
+def generic_kernel(
+    name: str,
+    func: tirx.PrimFunc,
+    num_inputs: int,
+    shapes: Sequence[AnyShape] = (),
+    sizes: Sequence[AnySize] = (),
+) -> Kernel:
     """Return the kernel of a legalised TIR function.
 
     Parameters
@@ -33,9 +40,13 @@ def generic_kernel(name: str, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
     name : str
         Display name of the kernel.
     func : tvm.tirx.PrimFunc
-        A schedulable function with static shapes. Its parameters are inputs, then outputs.
+        A schedulable function. Its parameters are inputs, open sizes, then outputs.
     num_inputs : int
         How many parameters are inputs.
+    shapes : sequence of tuples of sizes
+        Of the inputs and outputs, if any is open.
+    sizes : sequence of sizes
+        What the parameters are that are no tensors.
 
     Returns
     -------
@@ -48,8 +59,14 @@ def generic_kernel(name: str, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
         If TVM cannot narrow the function's indices.
     """
     narrow = accurate_near_zero(_narrowed(func))
-    key = ("generic", tvm_ffi.StructuralKey(narrow))
-    return _kernel_of_nests(name, key, _schedule(narrow), num_inputs)
+    scheduled = _schedule(narrow)
+    tensors = [p for p in scheduled.params if _is_tensor(p)]
+    numbers = [p for p in scheduled.params if not _is_tensor(p)]
+    known = dict(zip(numbers, sizes, strict=True))
+    for tensor, shape in zip(tensors, shapes, strict=False):
+        known |= {d: n for d, n in zip(tensor.shape, shape, strict=True) if isinstance(d, tirx.Var)}
+    key = ("generic", tvm_ffi.StructuralKey(narrow), tuple(known.values()))
+    return _kernel_of_nests(name, key, scheduled, num_inputs, known)
 
 
 def scheduled_kernel(name: str, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
@@ -91,43 +108,55 @@ def _narrowed(func: tirx.PrimFunc) -> tirx.PrimFunc:
     windows differ in size, it narrows some axes but not others. Renewing the definitions makes such
     a function fail here rather than at its first use.
     """
-    if any(str(parameter.dtype) in ("int64", "uint64") for parameter in func.params):
+    tensors = filter(_is_tensor, func.params)
+    if any(str(tensor.dtype) in ("int64", "uint64") for tensor in tensors):
         return s_tir.renew_defs(func)
     narrow = tirx.transform.ForceNarrowIndexToInt32()(_module(func))["main"]
     return s_tir.renew_defs(narrow)
 
 
-def _kernel_of_nests(name: str, key: Hashable, func: tirx.PrimFunc, num_inputs: int) -> Kernel:
+def _is_tensor(parameter: Any) -> bool:
+    return not isinstance(parameter.ty, tvm.ir.PrimType)
+
+
+_Sizes = Mapping[tirx.Var, AnySize]
+"""What the variables of a function are."""
+
+
+def _kernel_of_nests(
+    name: str, key: Hashable, func: tirx.PrimFunc, num_inputs: int, sizes: _Sizes | None = None
+) -> Kernel:
     """Make a phase of every loop nest of a function."""
-    root = func.body.block
-    buffers = [*func.params, *root.alloc_buffers]
-    specs = [_spec(buffer) for buffer in buffers]
+    root, known = func.body.block, sizes or {}
+    parameters = [p for p in func.params if _is_tensor(p)]
+    buffers = [*parameters, *root.alloc_buffers]
+    specs = [_spec(buffer, known) for buffer in buffers]
     nests = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
-    outputs = len(func.params)
+    outputs = len(parameters)
     return Kernel(
         name=name,
         key=key,
         inputs=tuple(specs[:num_inputs]),
         outputs=tuple(specs[num_inputs:outputs]),
         scratch=tuple(specs[outputs:]),
-        phases=tuple(_phase(nest, buffers) for nest in nests),
+        phases=tuple(_phase(nest, buffers, known) for nest in nests),
     )
 
 
-def _spec(buffer: Any) -> TensorSpec:
-    return TensorSpec(tuple(int(d) for d in buffer.shape), str(buffer.dtype))
+def _spec(buffer: Any, sizes: _Sizes) -> TensorSpec:
+    return TensorSpec(tuple(evaluated(d, sizes) for d in buffer.shape), str(buffer.dtype))
 
 
-def _phase(nest: tirx.Stmt, buffers: Sequence[Any]) -> Phase:
+def _phase(nest: tirx.Stmt, buffers: Sequence[Any], sizes: _Sizes) -> Phase:
     """Make a phase of a loop nest; its tiles are those of a parallel outermost loop."""
     tiled = isinstance(nest, tirx.For) and nest.kind == tirx.ForKind.PARALLEL
-    num_tiles = int(nest.extent) if tiled else 1
-    return Phase(num_tiles, _emitter(nest, buffers, tiled), large_buffers=True)
+    num_tiles = evaluated(nest.extent, sizes) if tiled else 1
+    return phase(num_tiles, _emitter(nest, buffers, tiled, sizes), large_buffers=True)
 
 
-def _emitter(nest: tirx.Stmt, buffers: Sequence[Any], tiled: bool) -> Emit:
+def _emitter(nest: tirx.Stmt, buffers: Sequence[Any], tiled: bool, sizes: _Sizes) -> Emit:
     def emit(actual: Sequence[Any], begin: Any, extent: Any) -> None:
-        fresh = _instantiate(nest, buffers, actual)
+        fresh = _instantiate(nest, buffers, actual, sizes)
         variable, body, annotations = tirx.Var("once", "int32"), fresh, {}
         if tiled:
             variable, body, annotations = fresh.loop_var, fresh.body, fresh.annotations
@@ -143,13 +172,16 @@ def _emitter(nest: tirx.Stmt, buffers: Sequence[Any], tiled: bool) -> Emit:
     return emit
 
 
-def _instantiate(nest: tirx.Stmt, buffers: Sequence[Any], actual: Sequence[Any]) -> tirx.Stmt:
-    """Copy ``nest`` with new variables, working on the buffers ``actual``."""
+def _instantiate(
+    nest: tirx.Stmt, buffers: Sequence[Any], actual: Sequence[Any], sizes: _Sizes
+) -> tirx.Stmt:
+    """Copy ``nest`` with new variables, working on the buffers ``actual``, of known sizes."""
     root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", nest))
-    renewed = s_tir.renew_defs(tirx.PrimFunc(list(buffers), root))
+    renewed = s_tir.renew_defs(tirx.PrimFunc([*sizes, *buffers], root))
+    given = [n.short if isinstance(n, Size) else n for n in sizes.values()]
 
     def replace(var: Any) -> Any:
-        for old, new in zip(renewed.params, actual, strict=True):
+        for old, new in zip(renewed.params, [*given, *actual], strict=True):
             if var.same_as(old):
                 return new
         return var
@@ -198,12 +230,17 @@ def _tile_nest(sch: s_tir.Schedule, block: Any) -> None:
     elif len(parallel) > 1 and not reduction:
         parallel = parallel[:-1]  # LLVM vectorises the innermost loop
     outer = sch.fuse(*parallel) if len(parallel) > 1 else parallel[0]
-    if len(loops) == 1 and int(sch.get(outer).extent) > _INNER:
+    if len(loops) == 1 and _is_above(sch.get(outer).extent, _INNER):
         outer, _ = sch.split(outer, [None, _INNER])
     sch.parallel(outer)
     if width > 1:
         initial = sch.decompose_reduction(block, reduction[0])
         sch.vectorize(sch.get_loops(initial)[-1])
+
+
+def _is_above(extent: Any, bound: int) -> bool:
+    """Return whether a loop's extent is open, or large."""
+    return not isinstance(extent, tirx.IntImm) or int(extent) > bound
 
 
 def _vector_width(sch: s_tir.Schedule, block: Any, loop: Any) -> int:
@@ -214,7 +251,10 @@ def _vector_width(sch: s_tir.Schedule, block: Any, loop: Any) -> int:
     """
     if any(str(region.source.dtype) == "bfloat16" for region in sch.get(block).writes):
         return 1
-    extent = int(sch.get(loop).extent)
+    extent = sch.get(loop).extent
+    if not isinstance(extent, tirx.IntImm):
+        return 1
+    extent = int(extent)
     width = max(w for w in range(1, _MAX_LANES + 1) if extent % w == 0)
     return width if width >= _MIN_LANES and _contiguous(sch, block, loop) else 1
 

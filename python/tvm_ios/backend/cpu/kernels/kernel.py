@@ -10,11 +10,14 @@ code that is deployed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+from tvm.tirx.script import builder as T
 
 from ....lowering.kernel import Kernel as AnyKernel
+from ....ops.size import AnySize, OpenSizes, Size
 from ....ops.tensor import TensorSpec
 from .plane import PlaneTiles
 
@@ -81,6 +84,39 @@ class Phase:
         return self.weights is not None and self.weights.prefetches
 
 
+SHARES = 240
+"""The parts into which the tiles of a phase are divided whose number is open."""
+
+
+def phase(num_tiles: AnySize, emit: Emit, **others: Any) -> Phase:
+    """Return a phase, whose number of tiles may be open.
+
+    What is planned for it are :data:`SHARES` parts of its tiles, whatever their number is: the code
+    of a range of parts computes the range of tiles.
+
+    Parameters
+    ----------
+    num_tiles : int or Size
+    emit : callable
+        See :class:`Phase`.
+    **others
+        The other attributes of the phase.
+    """
+    if isinstance(num_tiles, int):
+        return Phase(num_tiles, emit, **others)
+    count = num_tiles
+
+    def emit_shares(buffers: Sequence[Any], begin: Any, extent: Any, *ahead: Any) -> None:
+        tiles = T.Cast("int64", count.short)
+        first, end = (
+            T.Cast("int32", T.floordiv(tiles * T.Cast("int64", share), T.int64(SHARES)))
+            for share in (begin, begin + extent)
+        )
+        emit(buffers, first, end - first, *ahead)
+
+    return Phase(SHARES, emit_shares, **others)
+
+
 @dataclass(frozen=True)
 class Finding:
     """What a kernel found wrong with its inputs, for which the call ends in an error.
@@ -129,6 +165,12 @@ class Kernel(AnyKernel):
     variant: str | None = field(default=None, compare=False)
     narrows: bool = field(default=False, compare=False)
     finding: Finding | None = field(default=None, compare=False)
+
+    @property
+    def opened(self) -> OpenSizes | None:
+        """The open dimensions that its sizes depend on; None if they are all known."""
+        sizes = (size for spec in self.tensors for size in spec.shape)
+        return next((size.owner for size in sizes if isinstance(size, Size)), None)
 
     @property
     def num_tiles(self) -> int:

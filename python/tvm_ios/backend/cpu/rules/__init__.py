@@ -51,3 +51,6 @@ RULES: dict[str, Rule] = {
 }
 
 __all__ = ["RULES", "Choice", "CpuLoweredGraph", "LoweringConfig", "Rule"]
+
+OPEN_KINDS: frozenset[str] = frozenset()
+"""The operators whose rules take tensors of open sizes."""

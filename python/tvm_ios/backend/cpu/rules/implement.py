@@ -13,13 +13,14 @@ from tvm import relax
 from ....graph.operators import Operator, OperatorGraph
 from ....lowering.implementation import Implementation
 from ....lowering.no_rule import NoRule
-from ....relax_ir.expressions import static_shape
+from ....ops.size import is_open
+from ....relax_ir.expressions import known_shape, static_shape
 from ..isa.storage import Format
 from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, convert_output
 from ..kernels.layout import PLAIN, Layout
 from ..kernels.winograd.model import variant_name
-from . import RULES, Choice, CpuLoweredGraph, LoweringConfig
+from . import OPEN_KINDS, RULES, Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder
 from .legalize import generic
 from .precision import narrow_values
@@ -113,7 +114,7 @@ def _choose(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice
         with suppress(NoRule):
             return tuned(op, binder, config.database)
     rule = RULES.get(op.kind)
-    if rule is not None:
+    if rule is not None and (op.kind in OPEN_KINDS or not _is_open(op)):
         try:
             return rule(op, binder, config)
         except NoRule:
@@ -122,6 +123,12 @@ def _choose(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice
         return generic(op, binder)
     except NoRule:
         return None
+
+
+def _is_open(op: Operator) -> bool:
+    """Return whether any tensor of an operator has open sizes."""
+    shapes = (known_shape(value) for value in (*op.inputs, *op.outputs))
+    return any(shape is not None and is_open(shape) for shape in shapes)
 
 
 def _finish(

@@ -31,13 +31,16 @@ def generic(op: Operator, binder: InputBinder) -> Choice:
         If TVM does not lower the operator to a single TIR function. The operator is then left to
         TVM's default lowering.
     """
-    function, values = tir_of(op)
-    bindings = plain_inputs(binder, values)
+    legalized = tir_of(op)
+    function = legalized.function
+    bindings = plain_inputs(binder, legalized.values)
     try:
         function = _keeping_nan(function)
         if op.kind in ("max", "min"):  # ONNX Runtime's poolings begin with finite numbers, too
             function = _from_infinity(function)
-        kernel = generic_kernel(op.kind, function, len(bindings))
+        kernel = generic_kernel(
+            op.kind, function, len(bindings), legalized.shapes, legalized.sizes
+        )
     except (tvm.error.InternalError, s_tir.ScheduleError) as error:
         raise NoRule from error  # indices that TVM cannot narrow, loops it cannot move
     _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)

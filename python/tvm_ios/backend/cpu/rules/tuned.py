@@ -83,9 +83,11 @@ def tuned(op: Operator, binder: InputBinder, database: Any) -> Choice:
     NoRule
         If the database has no record of the operator.
     """
-    function, values = tir_of(op)
-    bindings = plain_inputs(binder, values)
-    scheduled = _look_up(function, database)
+    legalized = tir_of(op)
+    if legalized.opened:
+        raise NoRule
+    bindings = plain_inputs(binder, legalized.values)
+    scheduled = _look_up(legalized.function, database)
     try:
         kernel = scheduled_kernel(op.kind, scheduled, len(bindings))
     except tvm.error.InternalError as error:  # 64-bit integers: TVM cannot narrow the indices

@@ -16,6 +16,7 @@ from ....lowering.implementation import Implementation
 from ....lowering.machine import Machine
 from ....lowering.replacements.find import Replacements, find_replacements
 from ....lowering.stages import Stage, StageBuilder
+from ....ops.size import hint_of
 from ....schedule.rounding import INT8, rounds
 from ....schedule.synchronization import Synchronization
 from ....support.errors import ScheduleError
@@ -202,7 +203,7 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
     def _seconds(self, implementation: Implementation[Kernel]) -> float:
         """Predict roughly how long one worker takes, from its arithmetic and its bytes."""
         flops = sum(self.lowered.graph.operators[op].flops for op in implementation.operators)
-        num_bytes = sum(spec.num_bytes for spec in implementation.kernel.tensors)
+        num_bytes = sum(hint_of(spec.num_bytes) for spec in implementation.kernel.tensors)
         machine = self.machine
         return self.workers * max(flops / machine.flops, num_bytes / machine.bandwidth)
 

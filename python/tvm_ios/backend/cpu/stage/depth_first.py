@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from tvm import relax
 
+from ....ops.size import hint_of
 from ..rules.base import CpuLoweredGraph
 
 _POOLINGS = frozenset(("max_pool2d", "avg_pool2d"))
@@ -45,5 +46,5 @@ def pooled_by_strips(lowered: CpuLoweredGraph, workers: int) -> Iterator[tuple[i
         plane = None if implementation is None else implementation.kernel.plane
         if implementation is None or plane is None or plane.images > 1:
             continue
-        if implementation.kernel.outputs[0].num_bytes > workers * lowered.config.core.l2_bytes:
+        if hint_of(implementation.kernel.outputs[0].num_bytes) > workers * lowered.config.core.l2_bytes:
             yield producer, op.index

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....ops.size import hint_of
 from ....lowering.implementation import Implementation
 from ..core import MachineBalance
 from ..kernels.kernel import Kernel, Order
@@ -211,7 +212,7 @@ def _written(lowered: CpuLoweredGraph, producer: int, whole: bool) -> Iterator[_
             yield from _written(lowered, before, whole)
         return
     lanes = lowered.config.core.lanes
-    vectors = _vectors(lanes, (spec.num_bytes for spec in implementation.kernel.outputs))
+    vectors = _vectors(lanes, (hint_of(spec.num_bytes) for spec in implementation.kernel.outputs))
     yield _Read(producer, vectors, whole)
 
 

@@ -47,8 +47,10 @@ def operator_function(
     concatenation = concatenation_of(op, layouts)
     if concatenation is not None and len(concatenation.copied(slots)) < len(concatenation.parts):
         return copied_parts(concatenation, slots)
-    function, read = tir_of(op)
-    values = list(read)
+    legalized = tir_of(op)
+    if legalized.opened:
+        raise NoRule
+    function, values = legalized.function, list(legalized.values)
     tensors = (*values, *op.outputs)
     if not any(value in layouts for value in tensors if isinstance(value, relax.Var)):
         # A slice has the channels last.

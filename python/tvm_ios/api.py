@@ -17,16 +17,18 @@ import tvm
 from .backend.base import AnyKind
 from .backend.registry import kind_of
 from .compiler import artifact, signatures, steps
+from .compiler.any_shape import networks_of_any_shape
 from .compiler.scheduler import Scheduler
 from .frontend import pytorch
 from .frontend.models import load_model
 from .frontend.pytorch import tensors as torch_tensors
 from .lowering.export import check_linker
 from .measure.transport.locations import LocalRunner
+from .ops.size import OpenSizes
 from .schedule.options import Options
 from .schedule.schedule import Schedule
 from .schedule.versions import modernized_options
-from .support.errors import ModelError, OpenBatchError, OptionError, device_errors
+from .support.errors import ModelError, OpenShapeError, OptionError, device_errors
 from .support.files import replacing
 from .support.folders import TemporaryFolder
 from .support.progress import working
@@ -184,31 +186,39 @@ def compile(
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     chosen_options = Options(**modernized_options(options)).applying(given)
     source = _Source(model, example_inputs, input_shapes, batch, params, trust)
-    sources, opened = [source], None
+    sources = [source]
     if shapes or batch_sizes:
         _check_several(kind, shapes, batch_sizes, given, sample)
         sources = source.at_shapes(shapes or {}) or source.at_batches(batch_sizes or [])
-    networks: list[tuple[Scheduler, Schedule]] = []
     with ExitStack() as stack:
-        with working("reading the network"):
-            try:
-                mods = [source.load() for source in sources]
-            except OpenBatchError as error:
-                if len(sources) > 1 or given is not None or sample is not None:
-                    raise
-                signatures.check_kind(kind)
-                mods, opened = [s.load() for s in source.at_batches(signatures.OPEN_BATCH)], error
-        for mod in mods:
+
+        def read(source: _Source, opened: OpenSizes | None = None) -> Scheduler:
+            with working("reading the network"):
+                mod = source.load(opened)
             prepared = steps.prepare(kind, mod, resolved, chosen_options, runner, sample=sample)
-            scheduler = stack.enter_context(closing(prepared))
-            searched = search and not (opened and networks)  # the first batch size of two
-            networks.append((scheduler, steps.choose(scheduler, given, search=searched)))
+            return stack.enter_context(closing(prepared))
+
+        failure: OpenShapeError | None = None
+        try:
+            schedulers = list(map(read, sources))
+        except OpenShapeError as error:
+            if kind.device != "cpu" or len(sources) > 1 or given is not None or sample is not None:
+                raise
+            failure = error
+        if failure is None:
+            networks = [(s, steps.choose(s, given, search=search)) for s in schedulers]
+        else:
+            networks = networks_of_any_shape(
+                lambda opened=None, shapes=None, batch=None: read(
+                    source.with_sizes(shapes, batch), opened
+                ),
+                failure,
+                search=search,
+            )
         folder = TemporaryFolder()
         path = folder.path / "model.so"
         if len(networks) > 1:
-            serving = signatures.write(networks, path, runner)
-            if opened is not None and not serving.splits:
-                raise opened  # rows depend on each other: it is no batch
+            signatures.write(networks, path, runner, failure)
         else:
             steps.write(steps.build(*networks[0]), path)
     return CompiledModel(path, folder, device_id)
@@ -264,8 +274,8 @@ class _Source:
     params: str | os.PathLike[str] | None
     trust: bool
 
-    def load(self) -> tvm.IRModule:
-        """Read the network."""
+    def load(self, opened: OpenSizes | None = None) -> tvm.IRModule:
+        """Read the network; dimensions that stay open become those of ``opened``."""
         model, given = self.model, self.input_shapes or self.batch is not None
         if pytorch.is_module(model):
             if self.examples is None:
@@ -276,7 +286,7 @@ class _Source:
             raise OptionError("example_inputs apply only to a torch.nn.Module; leave them out.")
         if isinstance(model, (str, os.PathLike)):
             return load_model(
-                os.fspath(model), self.input_shapes, self.batch, self.params, self.trust
+                os.fspath(model), self.input_shapes, self.batch, self.params, self.trust, opened
             )
         if self.params is not None:
             raise OptionError("params apply only to files; leave them out.")
@@ -294,6 +304,12 @@ class _Source:
             f"A model must be a torch.nn.Module, an exported program, a Relax module or a path; "
             f"got {type(model).__name__}."
         )
+
+    def with_sizes(self, shapes: Mapping[str, Sequence[int]] | None, batch: int | None) -> _Source:
+        """Return the source with sizes for what the network leaves open."""
+        if shapes is not None:
+            return replace(self, input_shapes={**(self.input_shapes or {}), **shapes})
+        return self if batch is None else replace(self, batch=batch)
 
     def at_shapes(self, shapes: Mapping[str, Sequence[Sequence[int]]]) -> list[_Source]:
         """Return the sources of the network at several shapes."""

@@ -75,6 +75,8 @@ class Dispatcher:
         self, signatures: Sequence[Signature], axes: Axes, splits: bool, pads: frozenset[int]
     ) -> None:
         self.signatures, self.axes = tuple(signatures), axes
+        opened = (i for i, signature in enumerate(self.signatures) if signature.is_open)
+        self._general = next(opened, None)
         self._batch, self._pads = (axes.batch if splits else None), pads
         self._exact = {signature.shapes: i for i, signature in enumerate(self.signatures)}
         self._cheapest = functools.lru_cache(_REMEMBERED)(self._find_cheapest)
@@ -85,7 +87,8 @@ class Dispatcher:
         described = metadata.get("signatures", [metadata])
         signatures = list(map(Signature.from_metadata, described))
         splits, pads = metadata.get("splits", False), frozenset(metadata.get("pads", ()))
-        return Dispatcher(signatures, Axes.of(signatures), splits, pads)
+        axes = Axes.of([s for s in signatures if not s.is_open] or signatures)
+        return Dispatcher(signatures, axes, splits, pads)
 
     @property
     def any_batch(self) -> bool:
@@ -94,8 +97,13 @@ class Dispatcher:
         return self._batch is not None and all(map(self._has_batch, inputs))
 
     def exact(self, arrays: Sequence[Any]) -> int | None:
-        """Return the signature whose inputs have exactly the shapes of ``arrays``."""
-        return self._exact.get(tuple(tuple(array.shape) for array in arrays))
+        """Return the signature for exactly the shapes of ``arrays``, else that of any shape."""
+        found = self._exact.get(tuple(tuple(array.shape) for array in arrays))
+        if found is not None or self._general is None:
+            return found
+        infos = self.signatures[self._general].inputs
+        fits = all(info.fits(array) for info, array in zip(infos, arrays, strict=True))
+        return self._general if fits else None
 
     def plan(self, arrays: Sequence[np.ndarray]) -> Plan:
         """Return how a call is served whose shapes are those of no signature.
@@ -105,7 +113,7 @@ class Dispatcher:
         ValueError
             If it cannot be.
         """
-        sizes = self._sizes(arrays)
+        sizes = None if self._general is not None else self._sizes(arrays)
         plan = None if sizes is None else self._cheapest(sizes)
         if plan is None:
             raise self.refusal(arrays)
@@ -118,6 +126,8 @@ class Dispatcher:
 
     def describe(self) -> str:
         """Return what can be served, as a part of a sentence."""
+        if self._general is not None:
+            return ", ".join(map(str, self.signatures[self._general].inputs))
         taken = "; or ".join(", ".join(map(str, s.inputs)) for s in self.signatures)
         served = [", or any other batch"] if self._batch is not None else []
         for number in sorted(self._pads):

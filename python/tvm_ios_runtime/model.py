@@ -30,7 +30,7 @@ from .opening import LibraryError, check_device, load_runtime, open_library, ope
 from .prepared import PreparedCall, prepare_calls
 from .session import Session, Sessions, to_array
 from .streams import stream_lock
-from .tensor_info import TensorInfo
+from .tensor_info import TensorInfo, check_dimensions
 from .threads import Runner
 
 METADATA = "tvm_ios_metadata"
@@ -182,8 +182,10 @@ class Model:
     def _run_machine(self, signature: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run the function of a signature by this thread's virtual machine."""
         session = self._session(signature)
-        for info, array in zip(self.signatures[signature].inputs, arrays, strict=True):
+        inputs = self.signatures[signature].inputs
+        for info, array in zip(inputs, arrays, strict=True):
             info.check(array)
+        check_dimensions(inputs, arrays)
         tensors = [session.tensor(i, array) for i, array in enumerate(arrays)]
         dtypes = [info.dtype for info in self.signatures[signature].outputs]
         memory = session.memory

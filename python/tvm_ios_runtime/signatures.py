@@ -26,7 +26,7 @@ class Signature:
     function : str
         Its name.
     inputs, outputs : tuple of TensorInfo
-        With static shapes, if the library has several signatures.
+        With static shapes, but for one signature that serves all others.
     seconds : float or None
         The duration of a call, as it was measured by the compiler.
     """
@@ -43,6 +43,11 @@ class Signature:
             tuple(map(TensorInfo.from_metadata, described[key])) for key in ("inputs", "outputs")
         )
         return Signature(described["function"], inputs, outputs, described.get("seconds"))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the function takes several shapes."""
+        return any(size is None for info in self.inputs for size in info.shape)
 
     @property
     def shapes(self) -> tuple[tuple[int | None, ...], ...]:

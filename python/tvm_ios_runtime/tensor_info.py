@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +13,31 @@ import tvm_ffi
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """The name, shape and type of an input or output; None is a dimension known at run time."""
+    """The name, shape and type of an input or output.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int or None
+        None is a dimension that is known at run time.
+    dtype : str
+    dimensions : tuple of str
+        What the model calls its dimensions, the known ones by their sizes; empty if it does not.
+        Those of one name have one size.
+    """
 
     name: str
     shape: tuple[int | None, ...]
     dtype: str
+    dimensions: tuple[str, ...] = ()
 
     @staticmethod
     def from_metadata(described: Mapping[str, Any]) -> TensorInfo:
         """Return what an entry of a library's metadata says."""
-        return TensorInfo(described["name"], tuple(described["shape"]), described["dtype"])
+        dimensions = tuple(described.get("dimensions", ()))
+        return TensorInfo(
+            described["name"], tuple(described["shape"]), described["dtype"], dimensions
+        )
 
     def fits(self, array: np.ndarray | tvm_ffi.Tensor) -> bool:
         """Return whether ``array`` has this type and shape."""
@@ -46,5 +61,26 @@ class TensorInfo:
             raise ValueError(f"The model {verb} {self}; got {found}.")
 
     def __str__(self) -> str:
-        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
+        known = ("?" if size is None else str(size) for size in self.shape)
+        sizes = ", ".join(self.dimensions or known)
         return f"{self.name} {self.dtype}[{sizes}]"
+
+
+def check_dimensions(infos: Sequence[TensorInfo], arrays: Sequence[Any]) -> None:
+    """Raise ValueError if dimensions of one name differ.
+
+    Parameters
+    ----------
+    infos : sequence of TensorInfo
+    arrays : sequence of arrays
+        Of their types and ranks.
+    """
+    sizes: dict[str, tuple[int, str]] = {}
+    for info, array in zip(infos, arrays, strict=True):
+        for name, size in zip(info.dimensions, array.shape, strict=False):
+            known, first = sizes.setdefault(name, (size, info.name))
+            if known != size:
+                raise ValueError(
+                    f"The dimension {name} is {known} in {first}, but {size} in {info.name}; give "
+                    "inputs in which it is the same."
+                )

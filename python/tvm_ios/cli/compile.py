@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from ..compiler import signatures, steps
+from ..compiler.any_shape import networks_of_any_shape
 from ..compiler.artifact import Serving
 from ..compiler.scheduler import Scheduler
+from ..compiler.signatures import Networks
 from ..compiler.specialise import specialise
 from ..draw import words
 from ..lowering.export import check_linker
+from ..ops.size import OpenSizes
+from ..relax_ir.expressions import static_shape
 from ..schedule.schedule import Schedule
-from ..support.errors import OpenBatchError, OptionError
+from ..support.errors import OpenShapeError, OptionError
 from ..support.files import replacing
 from . import interrupt, output
 from .options import (
@@ -117,24 +121,20 @@ def run(args: argparse.Namespace) -> None:
     if shared:
         signatures.check_kind(request.kind)
     with replacing(*libraries, *notes) as drafts:
-        opened: OpenBatchError | None = None
+        failure: OpenShapeError | None = None
         try:
             networks = _scheduled(request, args, sizes)
-        except OpenBatchError as error:
-            if (
-                sizes != [_Size()]
-                or args.schedule_in
-                or args.inputs
-                or request.kind.device != "cpu"
-            ):
+        except OpenShapeError as error:
+            if sizes != [_Size()] or _is_of_one_shape(request, args):
                 raise
-            opened, sizes = error, _open_sizes()
-            networks = _scheduled(request, args, sizes)
-        serving = _write(request, networks, drafts, shared=shared or opened is not None)
-        if opened is not None and not (serving and serving.splits):
-            raise opened  # rows depend on each other: it is no batch
+            failure = error
+            networks = _of_any_shape(request, error, search=not args.no_search)
+            sizes = [_Size(what=_shapes(scheduler)) for scheduler, _ in networks]
+        serving = _write(
+            request, networks, drafts, shared=shared or len(networks) > 1, failure=failure
+        )
         schedules = [schedule for _, schedule in networks]
-        noted = schedules if opened is None else schedules[:1]  # the one that was searched
+        noted = schedules if failure is None else schedules[:1]  # the one that was searched
         for schedule, draft in zip(noted, drafts[len(libraries) :], strict=bool(notes)):
             output.write_schedule(draft, schedule)
         interrupt.check()
@@ -150,10 +150,11 @@ def _write(
     drafts: Sequence[Path],
     *,
     shared: bool,
+    failure: OpenShapeError | None,
 ) -> Serving | None:
     """Write one library, or one for each network; return what a shared one serves."""
     if shared:
-        return signatures.write(networks, drafts[0], request.runner)
+        return signatures.write(networks, drafts[0], request.runner, failure)
     for network, library in zip(networks, drafts, strict=False):
         steps.write(steps.build(*network), library, request.runner)
     return None
@@ -195,14 +196,14 @@ class _Size:
         What distinguishes its files; empty for the only one.
     batch : int or None
     shapes : mapping of str to tuple of int
-    searched : bool
-        Whether a schedule is searched for this size, if for any.
+    what : str
+        The shapes of the inputs, where the model decides them.
     """
 
     label: str = ""
     batch: int | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    searched: bool = True
+    what: str = ""
 
     def name(self, name: str) -> Path:
         """Insert the label into a file name: ``model.so`` as ``model.b16.so``."""
@@ -211,7 +212,7 @@ class _Size:
 
     def __str__(self) -> str:
         shapes = ", ".join(f"{name} {list(shape)}" for name, shape in self.shapes.items())
-        return f"batch {self.batch}" if self.batch is not None else shapes
+        return self.what or (f"batch {self.batch}" if self.batch is not None else shapes)
 
 
 def _sizes(args: argparse.Namespace) -> list[_Size]:
@@ -222,9 +223,30 @@ def _sizes(args: argparse.Namespace) -> list[_Size]:
     return given or [_Size()]
 
 
-def _open_sizes() -> list[_Size]:
-    """Return what is compiled of a model that leaves the batch open; the first is searched."""
-    return [_Size("", batch, searched=not i) for i, batch in enumerate(signatures.OPEN_BATCH)]
+def _is_of_one_shape(request: Request, args: argparse.Namespace) -> bool:
+    """Return whether what was asked for is for one shape."""
+    return bool(args.schedule_in or args.inputs) or request.kind.device != "cpu"
+
+
+def _of_any_shape(request: Request, error: OpenShapeError, *, search: bool) -> Networks:
+    """Return the functions of a network that leaves dimensions open."""
+
+    def load(
+        opened: OpenSizes | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        batch: int | None = None,
+    ) -> Scheduler:
+        given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+        return request.load(batch, given, opened)[1]
+
+    return networks_of_any_shape(load, error, search=search)
+
+
+def _shapes(scheduler: Scheduler) -> str:
+    """Describe the shapes of a network's inputs."""
+    function = scheduler.prepared[scheduler.graph.function]
+    shapes = ((p.name, static_shape(p, "an input")) for p in function.params)
+    return ", ".join(f"{name} [{', '.join(map(str, shape))}]" for name, shape in shapes)
 
 
 def _scheduled(
@@ -237,7 +259,7 @@ def _scheduled(
     else:
         schedules = [
             replace(
-                steps.choose(scheduler, request.given, search=size.searched and not args.no_search),
+                steps.choose(scheduler, request.given, search=not args.no_search),
                 batch=size.batch,
             )
             for scheduler, size in zip(schedulers, sizes, strict=True)

@@ -20,6 +20,7 @@ from ..compiler import steps
 from ..compiler.scheduler import Scheduler
 from ..frontend.formats import model_help, with_weights
 from ..frontend.models import load_model
+from ..ops.size import OpenSizes
 from ..relax_ir.expressions import static_shape
 from ..schedule.options import AUTO, CHOICES, Options
 from ..schedule.partitioning import STRATEGIES
@@ -328,7 +329,10 @@ class Request:
             raise OptionError("--inputs is for --precision auto, whose error it measures.")
 
     def load(
-        self, batch: int | None = None, shapes: Mapping[str, tuple[int, ...]] | None = None
+        self,
+        batch: int | None = None,
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
+        opened: OpenSizes | None = None,
     ) -> tuple[tvm.IRModule, Scheduler]:
         """Import the network and return it, with the scheduler for it.
 
@@ -338,6 +342,8 @@ class Request:
             Instead of ``--batch``.
         shapes : mapping of str to tuple of int, optional
             Beside those of ``--input-shapes``, or instead of them.
+        opened : OpenSizes, optional
+            Receives the dimensions that stay open; without it all must be given.
         """
         if self._searches and self.runner.machine is None:
             # The search runs what it prices.
@@ -345,7 +351,7 @@ class Request:
         with working("reading the network"):
             batch = batch or self._batch
             shapes = {**self._shapes, **(shapes or {})}
-            mod = load_model(self.model, shapes, batch, self._params, self._trust)
+            mod = load_model(self.model, shapes, batch, self._params, self._trust, opened)
         tuned = open_database(self._records) if self._records else nullcontext()
         with tuned:
             sample = read_inputs(self._inputs, _inputs_of(mod)) if self._inputs else None

@@ -21,6 +21,7 @@ from ..backend.base import AnyKind
 from ..backend.cpu.code.direct import direct_call
 from ..backend.registry import kind_of
 from ..ops.narrow import types_of
+from ..ops.size import text_of
 from ..relax_ir.lengths import lengths_of
 from ..schedule.schedule import Schedule
 from ..support.errors import ModelError, device_errors
@@ -117,7 +118,7 @@ def _common(tensors: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]
     """Return descriptions of tensors with the sizes that all signatures have in common."""
     return [
         {
-            **infos[0],
+            **infos[-1],
             "shape": [_only(sizes) for sizes in zip(*(i["shape"] for i in infos), strict=True)],
         }
         for infos in zip(*tensors, strict=True)
@@ -224,4 +225,7 @@ def _info(name: str, ty: tvm.ir.Type) -> dict[str, Any]:
         raise ModelError(f"{name} is no tensor; only tensors can be inputs and outputs.")
     extents = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None] * ty.ndim
     shape = [int(e) if isinstance(e, tvm.tirx.IntImm) else None for e in extents]
-    return {"name": name, "shape": shape, "dtype": str(ty.dtype)}
+    info: dict[str, Any] = {"name": name, "shape": shape, "dtype": str(ty.dtype)}
+    if None in shape and isinstance(ty.shape, relax.ShapeExpr):
+        info["dimensions"] = list(map(text_of, extents))
+    return info

@@ -7,7 +7,7 @@ function for. ``tvm_ios_runtime`` calls these functions directly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tvm
 from tvm import relax, tirx
@@ -15,7 +15,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ..relax_ir.building import building
-from ..relax_ir.expressions import static_shape
+from ..relax_ir.expressions import is_static, static_shape
 
 
 def with_dispatcher(mod: tvm.IRModule, name: str, functions: Sequence[str]) -> tvm.IRModule:
@@ -26,17 +26,26 @@ def with_dispatcher(mod: tvm.IRModule, name: str, functions: Sequence[str]) -> t
     mod : tvm.IRModule
     name : str
     functions : sequence of str
-        Functions of static shapes, whose parameters have the same types and ranks.
+        Functions whose parameters have the same types and ranks. All have static shapes, but for
+        the last one, which may serve all other shapes.
     """
     result = mod.clone()
+    if not all(map(is_static, mod[functions[-1]].params)):
+        *functions, general = functions
+    else:
+        general = None
     tests = [f"tvm_ios_{name}_takes_{number}" for number in range(len(functions))]
     shapes = [_shapes(mod[function]) for function in functions]
     dtypes = [str(parameter.ty.dtype) for parameter in mod[functions[0]].params]
     for test, shape in zip(tests, shapes, strict=True):
         result.update_func(tvm.ir.GlobalVar(test), _test(test, shape, dtypes))
-    check = f"tvm_ios_{name}_check"
-    result.update_func(tvm.ir.GlobalVar(check), _check(check, shapes, dtypes))
-    dispatcher = _dispatcher(result, name, [*zip(tests, functions, strict=True)], check)
+    choices = [*zip(tests, functions, strict=True)]
+    if general is not None:
+        dispatcher = _dispatcher(result, name, choices, _call_of(result, general))
+    else:
+        check = f"tvm_ios_{name}_check"
+        result.update_func(tvm.ir.GlobalVar(check), _check(check, shapes, dtypes))
+        dispatcher = _dispatcher(result, name, choices[:-1], _checked(result, functions[-1], check))
     result.update_func(tvm.ir.GlobalVar(name), dispatcher)
     return result
 
@@ -88,8 +97,27 @@ def _equal(sizes: Sequence[Sequence[tirx.Var]], shapes: Shapes) -> tirx.PrimExpr
     return equal
 
 
+Otherwise = Callable[[Sequence[relax.Var]], relax.Expr]
+"""What is done with arguments that no test takes."""
+
+
+def _checked(mod: tvm.IRModule, function: str, check: str) -> Otherwise:
+    """Return what calls a function after a check of the arguments."""
+
+    def call(arguments: Sequence[relax.Var]) -> relax.Expr:
+        checked = _packed(check, arguments, _NOTHING)
+        first = relax.VarBinding(relax.Var("checked", _NOTHING), checked)
+        return _sequence([first, *_call(mod, function, arguments)])
+
+    return call
+
+
+def _call_of(mod: tvm.IRModule, function: str) -> Otherwise:
+    return lambda arguments: _sequence(_call(mod, function, arguments))
+
+
 def _dispatcher(
-    mod: tvm.IRModule, name: str, choices: Sequence[tuple[str, str]], check: str
+    mod: tvm.IRModule, name: str, choices: Sequence[tuple[str, str]], otherwise: Otherwise
 ) -> relax.Function:
     """Build the function: an ``if`` for each test and the function to call where it holds."""
     original = mod[choices[0][1]]
@@ -97,10 +125,8 @@ def _dispatcher(
         relax.Var(p.name, relax.TensorType(ndim=p.ty.ndim, dtype=p.ty.dtype))
         for p in original.params
     ]
-    (_, last), *others = reversed(choices)
-    checked = relax.VarBinding(relax.Var("checked", _NOTHING), _packed(check, parameters, _NOTHING))
-    body = _sequence([checked, *_call(mod, last, parameters)])
-    for test, function in others:
+    body = otherwise(parameters)
+    for test, function in reversed(choices):
         fits = relax.Var("fits", _NUMBER)
         chosen = relax.If(fits, _sequence(_call(mod, function, parameters)), body)
         asked = relax.VarBinding(fits, _packed(test, parameters, _NUMBER))

@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..backend.base import AnyKind
 from ..measure.transport.locations import Runner
-from ..relax_ir.expressions import static_shape
+from ..relax_ir.expressions import is_static, static_shape
 from ..schedule.schedule import Schedule
 from ..support.errors import ModelError, OptionError, TargetError
 from ..support.folders import TemporaryFolder
@@ -26,9 +26,6 @@ from .dependence.servable import Servable, find_servable
 from .dispatcher import with_dispatcher
 from .probe import probe
 from .scheduler import Scheduler
-
-OPEN_BATCH = (1, 4)
-"""The batch sizes of a library for a network that leaves the batch open, and nothing else."""
 
 Networks = Sequence[tuple[Scheduler, Schedule]]
 """A network in several shapes, with the schedule of each."""
@@ -42,7 +39,9 @@ def check_kind(kind: AnyKind) -> None:
         )
 
 
-def write(networks: Networks, path: Path, runner: Runner) -> Serving:
+def write(
+    networks: Networks, path: Path, runner: Runner, error: ModelError | None = None
+) -> Serving:
     """Compile a network in several shapes to one shared library.
 
     Parameters
@@ -52,6 +51,8 @@ def write(networks: Networks, path: Path, runner: Runner) -> Serving:
     runner : Runner
         Where is measured; where that is this machine, the library runs to find out which other
         shapes it can serve, and how long a call takes.
+    error : ModelError, optional
+        What is raised unless all batches are served.
 
     Returns
     -------
@@ -65,14 +66,23 @@ def write(networks: Networks, path: Path, runner: Runner) -> Serving:
     _check_alike([emitted[function] for function in schedules])
     module = with_dispatcher(emitted, name, list(schedules))
     serving = Serving()
+    if _is_open(emitted[[*schedules][-1]]):
+        _build(module, schedules, scheduler, serving, path, runner)
+        return serving
     if runner.machine is None and _runs_here(scheduler):
         with TemporaryFolder() as folder:
             draft = folder / path.name
             _build(module, schedules, scheduler, serving, draft, runner)
             with working("comparing shapes"):
                 serving = probe(draft, scheduler, _servable(networks))
+    if error is not None and not serving.splits:
+        raise error  # rows depend on each other: it is no batch
     _build(module, schedules, scheduler, serving, path, runner)
     return serving
+
+
+def _is_open(function: relax.Function) -> bool:
+    return not all(map(is_static, function.params))
 
 
 def _servable(networks: Networks) -> Servable:

@@ -12,6 +12,7 @@ import tvm
 
 from tvm_ios_runtime import TensorInfo
 
+from ..ops.size import OpenSizes
 from .shapes import Shapes
 
 
@@ -31,6 +32,8 @@ class ModelSource:
         The file of the weights; only for a format that has such files.
     trust : bool
         Whether code that the model contains may be executed.
+    opened : OpenSizes or None
+        Receives the dimensions that stay open; None if all must be given.
     """
 
     model: str
@@ -38,6 +41,7 @@ class ModelSource:
     batch: int | None = None
     params: str | os.PathLike[str] | None = None
     trust: bool = False
+    opened: OpenSizes | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tvm
 
+from ..ops.size import OpenSizes
 from ..support.errors import ModelError
 from .formats import format_of, readable, with_weights
 from .importing import closing_builders
@@ -21,6 +22,7 @@ def load_model(
     batch: int | None = None,
     params: str | os.PathLike[str] | None = None,
     trust: bool = False,
+    opened: OpenSizes | None = None,
 ) -> tvm.IRModule:
     """Load a network as a high-level Relax module whose weights are constants.
 
@@ -40,6 +42,9 @@ def load_model(
         The file of the weights, for a format that has such files. Without it they are arguments.
     trust : bool
         Whether a ``.pt2`` file may execute code that it contains; other formats contain none.
+    opened : OpenSizes, optional
+        Receives the dimensions that stay open, where the format can have such; without it all must
+        be given.
 
     Raises
     ------
@@ -51,7 +56,7 @@ def load_model(
         raise ModelError(f"The batch must be from 1 to {LARGEST - 1}, got {batch}.")
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
     with closing_builders():
-        return _load(ModelSource(spec, shapes, batch, params, trust))
+        return _load(ModelSource(spec, shapes, batch, params, trust, opened))
 
 
 def _load(given: ModelSource) -> tvm.IRModule:

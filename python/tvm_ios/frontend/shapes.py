@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ..support.errors import ModelError
+from ..support.errors import ModelError, OpenShapeError
 
 LARGEST = 1 << 45
 """Elements of a tensor; more than any address space holds."""
@@ -82,7 +82,7 @@ def _dimension(
     size = wanted[axis] if fixed[axis] is None else fixed[axis]
     if size is None:
         example = ",".join(str(size) if size is not None else "..." for size in fixed)
-        raise ModelError(
+        raise OpenShapeError(
             f"Dimension {axis} ({symbols[axis]}) of input {name!r} is dynamic; fix it with "
             f'--input-shapes "{name}:[{example}]".'
         )

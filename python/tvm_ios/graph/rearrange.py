@@ -214,7 +214,7 @@ def _slice(view: _View, call: relax.Call) -> _View | None:
 
 def _inside(begin: AnySize, end: AnySize, size: AnySize) -> bool:
     """Return whether a range of positions counts from the begin, and lies within an axis."""
-    return 0 <= begin and begin <= end and end <= size
+    return begin >= 0 and begin <= end and end <= size
 
 
 _VIEWS: dict[str, Callable[[_View, relax.Call], _View | None]] = {

@@ -13,8 +13,8 @@ from tvm import relax
 
 from ..graph.operators import OperatorGraph
 from ..ops.size import hint_of
-from ..relax_ir.expressions import held_shape
 from ..ops.tensor import TensorSpec
+from ..relax_ir.expressions import held_shape
 from .kernel import K, K_co, Kernel
 from .value import Value
 

@@ -17,6 +17,7 @@ import operator
 import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -41,13 +42,18 @@ class OpenSizes:
         An example of each dimension.
     conditions : list of Expr
         What was assumed of the dimensions, as int64 expressions that are true.
+    assumes : bool
+        Whether the example decides whether sizes are equal where that is not certain. Otherwise
+        they are different, and code is right for those that are equal, too. What a model computes
+        is decided by the example; how it is computed must not depend on it.
     """
 
     hints: dict[tvm.ir.Var, int] = field(default_factory=dict)
     conditions: list[Expr] = field(default_factory=list)
+    assumes: bool = True
     _analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
     _short: dict[tvm.ir.Var, tvm.ir.Var] = field(default_factory=dict)
-    _decided: dict[str, bool] = field(default_factory=dict)
+    _assumed: ExitStack = field(default_factory=ExitStack)
 
     def open(self, name: str, hint: int) -> Size:
         """Add a dimension of at least 1, and return it."""
@@ -89,12 +95,10 @@ class OpenSizes:
         proven = self.proven(condition)
         if proven is not None:
             return proven
-        text = str(condition)
-        if text not in self._decided:
-            self._decided[text] = hinted
-            assumed = condition if hinted else self._analyzer.simplify(tirx.Not(condition))
-            self.conditions.append(assumed)
-        return self._decided[text]
+        assumed = self._analyzer.simplify(condition if hinted else tirx.Not(condition))
+        self.conditions.append(assumed)
+        self._assumed.enter_context(self._analyzer.constraint_scope(assumed))
+        return hinted
 
     def proven(self, condition: Expr) -> bool | None:
         """Return whether a condition holds for all sizes; None if it depends on them."""
@@ -145,7 +149,7 @@ class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]
         return f"Size({self})"
 
     def __str__(self) -> str:
-        return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(self.expr))
+        return text_of(self.expr)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -200,7 +204,10 @@ class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]
             return NotImplemented
         if isinstance(other, Size) and tvm_ffi.structural_equal(self.expr, other.expr):
             return True
-        return self._decide(tirx.EQ(self.expr, _expr(other)), self.hint == hint_of(other))
+        equal = tirx.EQ(self.expr, _expr(other))
+        if not self.owner.assumes:
+            return self.owner.proven(equal) is True
+        return self._decide(equal, self.hint == hint_of(other))
 
     def __ne__(self, other: object) -> bool:
         equal = self.__eq__(other)
@@ -239,9 +246,19 @@ AnySize: TypeAlias = int | Size
 AnyShape: TypeAlias = tuple[AnySize, ...]
 
 
+def text_of(expr: Expr) -> str:
+    """Return an expression of sizes as people write it."""
+    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(expr))
+
+
 def hint_of(size: AnySize) -> int:
     """Return a size, or the example of an open one."""
     return size.hint if isinstance(size, Size) else size
+
+
+def is_open(shape: Iterable[AnySize]) -> bool:
+    """Return whether any size of a shape depends on open dimensions."""
+    return any(isinstance(size, Size) for size in shape)
 
 
 def hints_of(shape: Iterable[AnySize]) -> tuple[int, ...]:
@@ -290,11 +307,6 @@ def is_known(expr: Expr) -> bool:
     return isinstance(expr, tirx.IntImm) or any(
         variable in _owners for variable in tirx.analysis.undefined_vars(expr)
     )
-
-
-def is_open(shape: Iterable[AnySize]) -> bool:
-    """Return whether any size of a shape depends on open dimensions."""
-    return any(isinstance(size, Size) for size in shape)
 
 
 def smallest(first: AnySize, *others: AnySize) -> AnySize:

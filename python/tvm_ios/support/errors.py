@@ -23,7 +23,11 @@ class ModelError(TvmIosError, ValueError):
     """A network that cannot be read, or that has something this package cannot schedule."""
 
 
-class OpenBatchError(ModelError):
+class OpenShapeError(ModelError):
+    """A network some of whose dimensions are open."""
+
+
+class OpenBatchError(OpenShapeError):
     """A network of which the batch is open, the first dimension of inputs, and nothing else."""
 
 

@@ -38,6 +38,8 @@ def from_file(
     from .convert import convert  # it imports onnx, which an extra installs
 
     if opened is not None:
-        return convert(path, model, open_shapes(path, model, shapes, opened))
+        module = convert(path, model, open_shapes(path, model, shapes, opened))
+        opened.assumes = False
+        return module
     fix_shapes(path, model, shapes, batch)
     return convert(path, model, shapes_of(model))

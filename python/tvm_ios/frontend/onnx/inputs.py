@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...ops.size import AnySize, OpenSizes
-from ...support.errors import ModelError, OpenBatchError
+from ...support.errors import ModelError, OpenBatchError, OpenShapeError
 from ..shapes import Shapes, check_names, checked_size, fit
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def fix_shapes(path: Path, model: onnx.ModelProto, shapes: Shapes, batch: int | 
     for value in inputs:
         try:
             shape = _complete(value, shapes.get(value.name), batch)
-        except ModelError as error:
+        except OpenShapeError as error:
             raise OpenBatchError(str(error)) if opens_batch else error from None
         declared = value.type.tensor_type.shape
         declared.ClearField("dim")

@@ -99,7 +99,9 @@ def calling_function(kernel: Kernel, phase: int, symbol: str, name: str) -> tirx
         dimensions = [T.arg(variable.name, variable) for variable in _dimensions(kernel)]
         prefetch_target = [tirx.const(0, "int32")] if kernel.phases[phase].prefetches else []
         pointers = [buffer.data for buffer in buffers]
-        T.evaluate(T.call_extern("int32", symbol, *pointers, *bounds, *prefetch_target, *dimensions))
+        T.evaluate(
+            T.call_extern("int32", symbol, *pointers, *bounds, *prefetch_target, *dimensions)
+        )
     return builder.get()
 
 

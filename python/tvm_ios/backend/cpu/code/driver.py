@@ -14,7 +14,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ....ops.index_check import raise_index_error
-from ....ops.size import AnySize, OpenSizes, Size
+from ....ops.size import LARGEST_SIZE, AnySize, OpenSizes, Size, text_of
 from ....ops.tensor import TensorSpec
 from ....ops.tir_function import on_stack
 from ....schedule.synchronization import Synchronization
@@ -92,6 +92,29 @@ def driver_function(
 
 def _long(size: AnySize) -> Any:
     return size.expr if isinstance(size, Size) else T.int64(size)
+
+
+def _check_sizes(region: Region) -> None:
+    """Emit the refusal of sizes that the code is not right for."""
+    assert region.opened is not None, "some size is open"
+    for variable in region.opened.variables:
+        with T.Assert(variable > 0, f"The size {variable.name} must be at least 1."):
+            pass
+    for condition in region.opened.conditions:
+        with T.Assert(condition, f"The sizes of the inputs must fulfil {text_of(condition)}."):
+            pass
+    shapes = {
+        spec.num_elements: None
+        for stage in region.stages
+        for implementation in stage.implementations
+        for spec in implementation.kernel.tensors
+    }
+    for count in shapes:
+        if isinstance(count, Size):
+            with T.Assert(
+                count.expr <= LARGEST_SIZE, f"A tensor of {count} elements is too large."
+            ):
+                pass
 
 
 def _dimensions(opened: OpenSizes) -> Any:
@@ -181,6 +204,8 @@ class _Driver:
 
     def emit(self, buffers: Sequence[Any], target: tvm.target.Target) -> None:
         """Emit the launch."""
+        if self.region.opened is not None:
+            _check_sizes(self.region)
         pointers = [buffer.data for buffer in buffers]
         for place in self.moved:
             assert place.parameter is not None, "constants have known places"

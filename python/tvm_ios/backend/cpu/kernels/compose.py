@@ -17,9 +17,7 @@ from ..isa.storage import Stored
 from .kernel import Emit, Kernel, Phase
 
 
-def with_shapes(
-    kernel: Kernel, inputs: Sequence[AnyShape], outputs: Sequence[AnyShape]
-) -> Kernel:
+def with_shapes(kernel: Kernel, inputs: Sequence[AnyShape], outputs: Sequence[AnyShape]) -> Kernel:
     """Return ``kernel`` on the same memory with its tensors viewed in other shapes of equal size.
 
     The rows of a matrix stay in order in every view; the pixels of a feature map may not.
@@ -81,9 +79,7 @@ def fused_horizontally(kernels: Sequence[Kernel]) -> Kernel:
     )
 
 
-def _reshaped(
-    specs: Sequence[TensorSpec], shapes: Sequence[AnyShape]
-) -> tuple[TensorSpec, ...]:
+def _reshaped(specs: Sequence[TensorSpec], shapes: Sequence[AnyShape]) -> tuple[TensorSpec, ...]:
     pairs = list(zip(specs, shapes, strict=True))
     assert all(known_equal(s.num_elements, math.prod(shape)) for s, shape in pairs), "equal sizes"
     return tuple(replace(spec, shape=tuple(shape)) for spec, shape in pairs)

@@ -38,9 +38,7 @@ def generic(op: Operator, binder: InputBinder) -> Choice:
         function = _keeping_nan(function)
         if op.kind in ("max", "min"):  # ONNX Runtime's poolings begin with finite numbers, too
             function = _from_infinity(function)
-        kernel = generic_kernel(
-            op.kind, function, len(bindings), legalized.shapes, legalized.sizes
-        )
+        kernel = generic_kernel(op.kind, function, len(bindings), legalized.shapes, legalized.sizes)
     except (tvm.error.InternalError, s_tir.ScheduleError) as error:
         raise NoRule from error  # indices that TVM cannot narrow, loops it cannot move
     _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)

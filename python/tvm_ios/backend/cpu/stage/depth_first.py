@@ -46,5 +46,8 @@ def pooled_by_strips(lowered: CpuLoweredGraph, workers: int) -> Iterator[tuple[i
         plane = None if implementation is None else implementation.kernel.plane
         if implementation is None or plane is None or plane.images > 1:
             continue
-        if hint_of(implementation.kernel.outputs[0].num_bytes) > workers * lowered.config.core.l2_bytes:
+        if (
+            hint_of(implementation.kernel.outputs[0].num_bytes)
+            > workers * lowered.config.core.l2_bytes
+        ):
             yield producer, op.index

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....ops.size import hint_of
 from ....lowering.implementation import Implementation
+from ....ops.size import hint_of
 from ..core import MachineBalance
 from ..kernels.kernel import Kernel, Order
 from ..kernels.plane import PlaneTiles

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network whose dimensions are open, as functions of one library.
+
+One function takes any sizes. Another one, which is searched, is for the sizes that are assumed.
+Where the network cannot be compiled for any sizes, but leaves only the batch open, it is compiled
+for two batch sizes, which serve all others by parts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ..ops.size import OpenSizes, hints_of
+from ..relax_ir.expressions import static_shape
+from ..support.errors import ModelError, OpenBatchError, OpenShapeError
+from . import steps
+from .scheduler import Scheduler
+from .signatures import Networks
+
+_logger = logging.getLogger(__name__)
+
+_BATCHES = (1, 4)
+
+
+class Load(Protocol):
+    """Reads and prepares a network."""
+
+    def __call__(
+        self,
+        opened: OpenSizes | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        batch: int | None = None,
+    ) -> Scheduler:
+        """Return the network, with dimensions that become open sizes, or with these sizes."""
+
+
+def networks_of_any_shape(load: Load, error: OpenShapeError, *, search: bool) -> Networks:
+    """Return the functions of a network that leaves dimensions open.
+
+    Parameters
+    ----------
+    load : callable
+    error : OpenShapeError
+        What is raised if the network cannot be compiled so.
+    search : bool
+        Whether a schedule is searched, for the sizes that are assumed.
+
+    Returns
+    -------
+    list of (Scheduler, Schedule)
+        The last one is for any sizes; or all are for batches.
+
+    Raises
+    ------
+    OpenShapeError
+    """
+    try:
+        general = load(OpenSizes())
+    except (ModelError, TypeError) as reason:
+        _logger.info("not compiled for any sizes: %s", reason, exc_info=True)
+        if not isinstance(error, OpenBatchError):
+            raise error from reason
+        batches = [load(batch=batch) for batch in _BATCHES]
+        return [(s, steps.choose(s, search=search and not i)) for i, s in enumerate(batches)]
+    networks = [(general, general.unsearched())]
+    if search:
+        example = load(shapes=_example(general))
+        networks.insert(0, (example, steps.choose(example)))
+    return networks
+
+
+def _example(scheduler: Scheduler) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the inputs that are assumed."""
+    function = scheduler.prepared[scheduler.graph.function]
+    return {p.name: hints_of(static_shape(p, "an input")) for p in function.params}

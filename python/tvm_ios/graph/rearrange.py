@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from tvm import relax
 
@@ -136,9 +137,7 @@ def _reshaped(
             if not rest or hint_of(have) == hint_of(want):
                 return None
             (group if rest is axes else target).append(rest.pop(0))
-        if not all(
-            known_equal(outer, n * inner) for (_, outer), (n, inner) in zip(group, group[1:])
-        ):
+        if not all(known_equal(outer, n * inner) for (_, outer), (n, inner) in pairwise(group)):
             return None
         step = group[-1][1]
         for place in reversed(target):

@@ -24,7 +24,8 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
     """Build one phase of a kernel as a C function: ``f(*pointers, begin, end)``.
 
     If the phase prefetches weights, ``prefetch_target`` is a further argument. All open dimensions
-    follow, in 32 bits, if the kernel depends on any. The function returns 0; if memory runs out, TVM's code returns -1.
+    follow, in 32 bits, if the kernel depends on any. The function returns 0; if memory runs out,
+    TVM's code returns -1.
 
     The body is a compute scope, whose pointers TVM tells LLVM not to overlap. That holds inside a
     kernel. But different tensors use the same bytes of a region's workspace one after another:

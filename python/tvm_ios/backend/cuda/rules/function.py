@@ -11,6 +11,7 @@ from tvm import relax, tirx
 from ....graph.operators import Operator
 from ....lowering.inplace import Slots
 from ....lowering.legalize import tir_of
+from ....lowering.no_rule import NoRule
 from ....lowering.value import Value
 from ..kernels.channels_last import channels_last
 from ..kernels.slices import within_slices

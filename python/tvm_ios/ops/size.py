@@ -53,7 +53,6 @@ class OpenSizes:
     assumes: bool = True
     _analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
     _short: dict[tvm.ir.Var, tvm.ir.Var] = field(default_factory=dict)
-    _assumed: ExitStack = field(default_factory=ExitStack)
 
     def open(self, name: str, hint: int) -> Size:
         """Add a dimension of at least 1, and return it."""
@@ -97,17 +96,19 @@ class OpenSizes:
             return proven
         assumed = self._analyzer.simplify(condition if hinted else tirx.Not(condition))
         self.conditions.append(assumed)
-        self._assumed.enter_context(self._analyzer.constraint_scope(assumed))
         return hinted
 
     def proven(self, condition: Expr) -> bool | None:
         """Return whether a condition holds for all sizes; None if it depends on them."""
-        simple = self._analyzer.simplify(condition)
-        if isinstance(simple, tirx.IntImm):
-            return bool(simple.value)
-        if self._analyzer.can_prove(simple):
-            return True
-        return False if self._analyzer.can_prove(tirx.Not(simple)) else None
+        with ExitStack() as assumed:
+            for known in self.conditions:
+                assumed.enter_context(self._analyzer.constraint_scope(known))
+            simple = self._analyzer.simplify(condition)
+            if isinstance(simple, tirx.IntImm):
+                return bool(simple.value)
+            if self._analyzer.can_prove(simple):
+                return True
+            return False if self._analyzer.can_prove(tirx.Not(simple)) else None
 
     def shortened(self, expr: Expr) -> Expr:
         """Return an expression of dimensions in 32 bits."""

@@ -119,7 +119,7 @@ def broadcast_kind(shape: tuple[int, ...], result: tuple[int, ...]) -> Broadcast
         return None
     if any(p not in (1, r) for p, r in zip(padded, result, strict=True)):
         return None
-    axes = [i for i, size in enumerate(padded) if size > 1]
+    axes = [i for i, size in enumerate(padded) if size != 1]
     if axes == [len(result) - 1]:
         return "last"
     return "channel" if axes == [1] and len(result) == 4 else "any"

@@ -39,7 +39,7 @@ def accessed_tensors(function: tirx.PrimFunc) -> Accessed:
     tvm_ffi.structural_walk(function.body, kinds, order="pre")
     tensor = {parameter: number for number, parameter in enumerate(function.params)}
     for declaration in declared:
-        (source,) = _variables(declaration.data)
+        (source,) = (v for v in _variables(declaration.data) if not _is_number(v))
         if source in tensor:
             tensor[declaration.buffer] = tensor[source]
     either = {buffer for call in calls if _may_write(call) for buffer in _variables(call)}
@@ -59,6 +59,11 @@ def _may_write(call: tvm.ir.Call) -> bool:
     if call.op == _ACCESS:
         return int(call.args[-1]) != _READ_ONLY
     return call.op == _ADDRESS
+
+
+def _is_number(variable: tvm.ir.Var) -> bool:
+    """Tell whether a variable is an open size, not a tensor."""
+    return isinstance(variable.ty, tvm.ir.PrimType)
 
 
 def _variables(expression: tvm.ir.Expr) -> list[tvm.ir.Var]:

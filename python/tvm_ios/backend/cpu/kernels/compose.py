@@ -14,7 +14,7 @@ from tvm.tirx.script import builder as T
 from ....ops.size import AnyShape, is_open, known_equal
 from ....ops.tensor import TensorSpec
 from ..isa.storage import Stored
-from .kernel import Emit, Kernel, Phase
+from .kernel import SHARES, Emit, Kernel, Phase
 
 
 def with_shapes(kernel: Kernel, inputs: Sequence[AnyShape], outputs: Sequence[AnyShape]) -> Kernel:
@@ -53,12 +53,19 @@ def with_shapes(kernel: Kernel, inputs: Sequence[AnyShape], outputs: Sequence[An
 def fused_horizontally(kernels: Sequence[Kernel]) -> Kernel:
     """Fuse several one-phase kernels that read the same tensors horizontally, into one kernel.
 
-    It has the outputs of all of them.
+    It has the outputs of all of them. Those of open sizes, whose tiles cannot be counted, are all
+    divided alike.
     """
     first = kernels[0]
     assert all(k.inputs == first.inputs and len(k.phases) == 1 for k in kernels), "all alike"
     phases = [kernel.phases[0] for kernel in kernels]
+    shared = all(kernel.opened and kernel.phases[0].num_tiles == SHARES for kernel in kernels)
     ends = list(accumulate(phase.num_tiles for phase in phases))
+
+    def emit_shares(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
+        inputs, outputs = buffers[: len(first.inputs)], buffers[len(first.inputs) :]
+        for phase, output in zip(phases, outputs, strict=True):
+            phase.emit([*inputs, output], begin, extent)
 
     def emit(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
         inputs, outputs = buffers[: len(first.inputs)], buffers[len(first.inputs) :]
@@ -74,7 +81,13 @@ def fused_horizontally(kernels: Sequence[Kernel]) -> Kernel:
         key=("beside", *(kernel.key for kernel in kernels)),
         inputs=first.inputs,
         outputs=tuple(kernel.outputs[0] for kernel in kernels),
-        phases=(Phase(ends[-1], emit, large_buffers=any(p.large_buffers for p in phases)),),
+        phases=(
+            Phase(
+                SHARES if shared else ends[-1],
+                emit_shares if shared else emit,
+                large_buffers=any(p.large_buffers for p in phases),
+            ),
+        ),
         narrows=all(kernel.narrows for kernel in kernels),
     )
 

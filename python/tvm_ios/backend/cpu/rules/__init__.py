@@ -3,7 +3,7 @@
 
 from . import planes, rows, strided
 from .attention import attention
-from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of
+from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of, of_known_sizes
 from .casts import cast
 from .channels import reordered
 from .channels_last import to_channels_first, to_channels_last
@@ -30,8 +30,8 @@ RULES: dict[str, Rule] = {
     "layer_norm": first_of(planes.channel_norm, rows.layer_norm),
     "group_norm": planes.group_norm,
     "instance_norm": planes.group_norm,
-    "mean": first_of(planes.plane_sum, rows.reduction),
-    "sum": first_of(planes.plane_sum, rows.reduction),
+    "mean": first_of(planes.plane_sum, of_known_sizes(rows.reduction)),
+    "sum": first_of(planes.plane_sum, of_known_sizes(rows.reduction)),
     "variance": rows.reduction,
     "max": rows.reduction,
     "min": rows.reduction,
@@ -52,5 +52,25 @@ RULES: dict[str, Rule] = {
 
 __all__ = ["RULES", "Choice", "CpuLoweredGraph", "LoweringConfig", "Rule"]
 
-OPEN_KINDS: frozenset[str] = frozenset()
+OPEN_KINDS: frozenset[str] = frozenset(
+    {
+        "adaptive_avg_pool2d",
+        "astype",
+        "avg_pool2d",
+        "broadcast_to",
+        "conv2d",
+        "depthwise_conv2d",
+        "elementwise",
+        "expand_dims",
+        "flatten",
+        "max_pool2d",
+        "mean",
+        "permute_dims",
+        "reshape",
+        "split",
+        "squeeze",
+        "strided_slice",
+        "sum",
+    }
+)
 """The operators whose rules take tensors of open sizes."""

@@ -10,6 +10,7 @@ from tvm import relax
 from ....graph.operators import Operator
 from ....graph.rearrange import Rearrangement
 from ....lowering.no_rule import NoRule, shape_of
+from ....ops.size import size_of
 from ....ops.window import Window
 from ....relax_ir.expressions import is_float32
 from ..isa.storage import Format
@@ -90,7 +91,7 @@ def split(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
         raise NoRule
     shape = shape_of(source)
     axis = int(op.call.attrs.axis) % len(shape)
-    sizes = [int(part.shape.values[axis]) for part in op.call.ty.fields]
+    sizes = [size_of(part.shape.values[axis]) for part in op.call.ty.fields]
     bounds = list(pairwise(accumulate(sizes, initial=0)))
     index = {binding.var: binding.value.index for binding in op.bindings[1:]}
     kernels = []

@@ -8,7 +8,8 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ...isa.emit import Accumulators, lanes_of, loop, select, splat, unroll, zeros
+from .....ops.size import AnySize
+from ...isa.emit import Accumulators, bind, lanes_of, loop, select, splat, unroll, zeros
 from ...isa.functions import keep, register
 
 Expr = Any
@@ -86,8 +87,10 @@ def reduce_row(length: int, lanes: int, load: Load, combine: Combine, initial: f
     return keep(results[0] if len(results) == 1 else combine(*results))
 
 
-def add_vectors(count: int, lanes: int, load: Callable[[Expr], Expr]) -> Expr:
+def add_vectors(count: AnySize, lanes: int, load: Callable[[Expr], Expr]) -> Expr:
     """Add the vectors ``load(0)`` to ``load(count - 1)``, on several sums at a time."""
+    if not isinstance(count, int):
+        return _add_open(count, lanes, load)
     ways = min(_CHAINS, count)
     sums = Accumulators(ways, lanes, zeros(lanes))
 
@@ -99,6 +102,24 @@ def add_vectors(count: int, lanes: int, load: Callable[[Expr], Expr]) -> Expr:
     unroll(0, rest, lambda way: add(way, rounds * ways + way))
     total = sums[0]
     for way in range(1, ways):
+        total = total + sums[way]
+    return total
+
+
+def _add_open(count: Expr, lanes: int, load: Callable[[Expr], Expr]) -> Expr:
+    """Add as many vectors as are known only at run time."""
+    sums = Accumulators(_CHAINS, lanes, zeros(lanes))
+
+    def add(way: Expr, number: Expr) -> None:
+        sums[way] = sums[way] + load(number)
+
+    rounds = bind(count // _CHAINS)
+    with T.serial(rounds) as i:
+        unroll(0, _CHAINS, lambda way: add(way, i * _CHAINS + way))
+    with T.serial(bind(count % _CHAINS)) as i:
+        add(0, rounds * _CHAINS + i)
+    total = sums[0]
+    for way in range(1, _CHAINS):
         total = total + sums[way]
     return total
 

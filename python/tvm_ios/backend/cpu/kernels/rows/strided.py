@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .....ops.epilogue import NOTHING, Epilogue
 from .....ops.strides import Strides
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
@@ -28,39 +26,29 @@ from ...isa.storage import store
 from ..compose import with_shapes
 from ..kernel import Kernel, Phase
 from ..layout import blocks
+from .open_strided import open_rows
+from .open_transposition import open_transposition
+from .strided_axes import Axis, StridedMap, crosses, merge_axes
 
 Expr = Any
 
 _TILE = 2048  # elements of a tile, about: amortizes the index arithmetic, leaves tiles to share
 
 
-@dataclass(frozen=True)
-class StridedMap:
-    """An epilogue on a tensor that is read by ``source``; the result has ``shape``.
-
-    ``arguments`` are the strides of the epilogue's tensor arguments.
-    """
-
-    shape: tuple[int, ...]
-    source: Strides
-    epilogue: Epilogue = NOTHING
-    arguments: tuple[Strides, ...] = ()
-
-    @property
-    def reads(self) -> tuple[Strides, ...]:
-        """The strides of all tensors that are read."""
-        return (self.source, *self.arguments)
-
-
 def strided_kernel(strided: StridedMap, core: Core) -> Kernel:
     """Return the kernel of a strided map; all its tensors are flat."""
-    emitter = (_Transposing if _crosses(_merge_axes(strided)) else _Rows)(strided, core)
+    crossing = crosses(merge_axes(strided))
+    if strided.opened:
+        moved = (open_transposition if crossing else open_rows)(strided, core)
+    else:
+        emitter = (_Transposing if crossing else _Rows)(strided, core)
+        moved = Phase(emitter.num_tiles, emitter.emit)
     return Kernel(
         name="map" if strided.epilogue.steps else "copy",
         key=("strided", strided, core),
         inputs=tuple(TensorSpec((read.size,)) for read in strided.reads),
         outputs=(TensorSpec((math.prod(strided.shape),)),),
-        phases=(Phase(emitter.num_tiles, emitter.emit),),
+        phases=(moved,),
         narrows=True,
     )
 
@@ -72,44 +60,14 @@ def copy_kernel(spec: TensorSpec, core: Core) -> Kernel:
     return with_shapes(kernel, [spec.shape], [spec.shape])
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """An axis of the result with the strides of all reads along it."""
-
-    size: int
-    steps: tuple[int, ...]
-
-
-def _merge_axes(strided: StridedMap) -> list[_Axis]:
-    """Return the result's axes without those of extent 1, contiguous neighbours merged."""
-    axes = [_Axis(1, tuple(0 for _ in strided.reads))]
-    for i, size in enumerate(strided.shape):
-        axis = _Axis(size, tuple(read.steps[i] for read in strided.reads))
-        last = axes[-1]
-        if size == 1:
-            continue
-        if last.size == 1:
-            axes[-1] = axis
-        elif last.steps == tuple(step * size for step in axis.steps):
-            axes[-1] = _Axis(last.size * size, axis.steps)
-        else:
-            axes.append(axis)
-    return axes
-
-
-def _crosses(axes: Sequence[_Axis]) -> bool:
-    """Return whether the source is contiguous along an axis that is not the last."""
-    return axes[-1].steps[0] not in (0, 1) and any(axis.steps[0] == 1 for axis in axes[:-1])
-
-
 class _Map:
     """The part that both loop orders share."""
 
     def __init__(self, strided: StridedMap, core: Core) -> None:
         self.strided, self.lanes = strided, core.lanes
-        self.axes = _merge_axes(strided)
+        self.axes = merge_axes(strided)
 
-    def bases(self, axes: Sequence[_Axis], index: Expr) -> list[Expr]:
+    def bases(self, axes: Sequence[Axis], index: Expr) -> list[Expr]:
         """Return each read's position at the flat ``index`` into ``axes``, without its offset."""
         bases: list[Expr] = [0 for _ in self.strided.reads]
         for axis in reversed(axes):

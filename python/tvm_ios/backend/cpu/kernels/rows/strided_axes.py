@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an elementwise operation on tensors with arbitrary strides reads, and its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.size import AnyShape, AnySize, is_open
+from .....ops.strides import Strides
+
+
+@dataclass(frozen=True)
+class StridedMap:
+    """An epilogue on a tensor that is read by ``source``; the result has ``shape``.
+
+    ``arguments`` are the strides of the epilogue's tensor arguments.
+    """
+
+    shape: AnyShape
+    source: Strides
+    epilogue: Epilogue = NOTHING
+    arguments: tuple[Strides, ...] = ()
+
+    @property
+    def reads(self) -> tuple[Strides, ...]:
+        """The strides of all tensors that are read."""
+        return (self.source, *self.arguments)
+
+    @property
+    def opened(self) -> bool:
+        """Whether a size, a stride or an offset is open."""
+        numbers = (n for read in self.reads for n in (read.size, *read.steps, read.offset))
+        return is_open(self.shape) or is_open(numbers)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of the result with the strides of all reads along it."""
+
+    size: AnySize
+    steps: AnyShape
+
+
+def merge_axes(strided: StridedMap) -> list[Axis]:
+    """Return the result's axes without those of extent 1, contiguous neighbours merged."""
+    axes = [Axis(1, tuple(0 for _ in strided.reads))]
+    for i, size in enumerate(strided.shape):
+        axis = Axis(size, tuple(read.steps[i] for read in strided.reads))
+        last = axes[-1]
+        if size == 1:
+            continue
+        if last.size == 1:
+            axes[-1] = axis
+        elif last.steps == tuple(step * size for step in axis.steps):
+            axes[-1] = Axis(last.size * size, axis.steps)
+        else:
+            axes.append(axis)
+    return axes
+
+
+def crosses(axes: Sequence[Axis]) -> bool:
+    """Return whether the source is contiguous along an axis that is not the last."""
+    return axes[-1].steps[0] not in (0, 1) and any(axis.steps[0] == 1 for axis in axes[:-1])

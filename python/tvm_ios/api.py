@@ -116,6 +116,7 @@ def compile(
     batch: int | None = None,
     shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
     batch_sizes: Sequence[int] | None = None,
+    dims: Mapping[str, int | tuple[int, int]] | None = None,
     params: str | os.PathLike[str] | None = None,
     trust: bool = False,
     search: bool = True,
@@ -155,6 +156,9 @@ def compile(
         The same for several batch sizes. Other batches are split into parts of these sizes, and
         padded, unless the network mixes the rows of a batch. Without, an ONNX file that leaves the
         batch open, and nothing else, has the sizes 1, which alone is searched, and 4.
+    dims : mapping of str to int or (int, int), optional
+        Sizes of the dimensions that a model file leaves open, by their names; or bounds, between
+        which they stay open. What is open may be of any size.
     params : path, optional
         The file with the weights, for a format that has such files.
     trust : bool
@@ -185,7 +189,7 @@ def compile(
     resolved = steps.resolve(kind, target, threads, runner, runs=True)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     chosen_options = Options(**modernized_options(options)).applying(given)
-    source = _Source(model, example_inputs, input_shapes, batch, params, trust)
+    source = _Source(model, example_inputs, input_shapes, batch, dims, params, trust)
     sources = [source]
     if shapes or batch_sizes:
         _check_several(kind, shapes, batch_sizes, given, sample)
@@ -217,7 +221,7 @@ def compile(
             )
         folder = TemporaryFolder()
         path = folder.path / "model.so"
-        if len(networks) > 1:
+        if len(networks) > 1 or failure is not None:
             signatures.write(networks, path, runner, failure)
         else:
             steps.write(steps.build(*networks[0]), path)
@@ -271,6 +275,7 @@ class _Source:
     examples: Sequence[Any] | None
     input_shapes: Mapping[str, Sequence[int]] | None
     batch: int | None
+    dims: Mapping[str, int | tuple[int, int]] | None
     params: str | os.PathLike[str] | None
     trust: bool
 
@@ -286,8 +291,16 @@ class _Source:
             raise OptionError("example_inputs apply only to a torch.nn.Module; leave them out.")
         if isinstance(model, (str, os.PathLike)):
             return load_model(
-                os.fspath(model), self.input_shapes, self.batch, self.params, self.trust, opened
+                os.fspath(model),
+                self.input_shapes,
+                self.batch,
+                self.params,
+                self.trust,
+                self.dims,
+                opened,
             )
+        if self.dims:
+            raise OptionError("dims apply only to files; leave them out.")
         if self.params is not None:
             raise OptionError("params apply only to files; leave them out.")
         if pytorch.is_exported(model):

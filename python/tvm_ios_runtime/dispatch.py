@@ -77,6 +77,7 @@ class Dispatcher:
         self.signatures, self.axes = tuple(signatures), axes
         opened = (i for i, signature in enumerate(self.signatures) if signature.is_open)
         self._general = next(opened, None)
+        self._splits = splits
         self._batch, self._pads = (axes.batch if splits else None), pads
         self._exact = {signature.shapes: i for i, signature in enumerate(self.signatures)}
         self._cheapest = functools.lru_cache(_REMEMBERED)(self._find_cheapest)
@@ -93,6 +94,8 @@ class Dispatcher:
     @property
     def any_batch(self) -> bool:
         """Whether all inputs have a batch, which may be of any size."""
+        if self._general is not None:
+            return self._splits
         inputs = range(len(self.signatures[0].inputs))
         return self._batch is not None and all(map(self._has_batch, inputs))
 

@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> None:
             networks = _of_any_shape(request, error, search=not args.no_search)
             sizes = [_Size(what=_shapes(scheduler)) for scheduler, _ in networks]
         serving = _write(
-            request, networks, drafts, shared=shared or len(networks) > 1, failure=failure
+            request, networks, drafts, shared=shared or failure is not None, failure=failure
         )
         schedules = [schedule for _, schedule in networks]
         noted = schedules if failure is None else schedules[:1]  # the one that was searched

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from tvm_ios_env import interrupted
 
 from .. import __version__
-from ..support.errors import OptionError, TvmIosError
+from ..support.errors import OpenShapeError, OptionError, TvmIosError
 from . import bench, cache, compile, db, env, interrupt, run, selftest, show, zoo
 
 USER_ERROR = 4
@@ -149,6 +149,8 @@ def _unforeseen(error: Exception, arguments: Sequence[str]) -> str:
 
 
 def _sentence(error: Exception) -> str:
+    if isinstance(error, OpenShapeError):
+        return error.on_command_line()
     if isinstance(error, OSError) and not isinstance(error, TvmIosError):
         reason = error.strerror or str(error)
         return f"{error.filename}: {reason}." if error.filename else f"{reason}."

@@ -18,6 +18,7 @@ from ..backend.cpu.rules.tuned import check_database, open_database
 from ..backend.registry import kind_of
 from ..compiler import steps
 from ..compiler.scheduler import Scheduler
+from ..frontend.dimensions import Dims
 from ..frontend.formats import model_help, with_weights
 from ..frontend.models import load_model
 from ..ops.size import OpenSizes
@@ -35,7 +36,7 @@ from .runner import add_runner, chosen_runner
 _logger = logging.getLogger(__name__)
 
 _SHAPE = re.compile(
-    r"\s*(?P<name>[^\s\[\],]+?)\s*:\s*\[\s*(?P<sizes>(\d+\s*(,\s*\d+\s*)*)?)\]\s*(,|\s|$)"
+    r"\s*((?P<name>[^\s\[\],]+?)\s*:)?\s*\[\s*(?P<sizes>(\d+\s*(,\s*\d+\s*)*)?)\]\s*(,|\s|$)"
 )
 _UNLIMITED = ("max_group_size", "max_num_groups")
 _WHOLE = (*_UNLIMITED, "max_block_size")
@@ -108,6 +109,15 @@ def add_model_shapes(parser: argparse._ActionsContainer) -> None:
         default={},
         metavar='"NAME:[N,...],..."',
         help="shapes of the inputs whose dimensions the model leaves open",
+    )
+    parser.add_argument(
+        "--dim",
+        type=dimension,
+        action="append",
+        default=[],
+        metavar="NAME=SIZE",
+        help="size of a dimension that the model leaves open, by the name that the model has for "
+        "it; or its bounds, as seq=1..512; repeat the option for each",
     )
     parser.add_argument(
         "--batch", type=whole(1), metavar="N", help="batch size, if the model leaves it open"
@@ -228,7 +238,10 @@ def batch_sizes(text: str) -> list[int]:
 
 
 def input_shapes(text: str) -> dict[str, tuple[int, ...]]:
-    """Parse ``x:[1,3,224,224],y:[2]`` into shapes by name, as ``tvmc`` did."""
+    """Parse ``x:[1,3,224,224],y:[2]`` into shapes by name, as ``tvmc`` did.
+
+    The name of a single input may be left out.
+    """
     shapes: dict[str, tuple[int, ...]] = {}
     position = 0
     while position < len(text.rstrip()):
@@ -237,15 +250,24 @@ def input_shapes(text: str) -> dict[str, tuple[int, ...]]:
             raise argparse.ArgumentTypeError(
                 f'{text!r} is not a list of shapes such as "x:[1,3,224,224],y:[2]"'
             )
-        name = match["name"]
+        name = match["name"] or ""
         sizes = tuple(int(size) for size in match["sizes"].split(",") if size.strip())
         if name in shapes:
-            raise argparse.ArgumentTypeError(f"the shape of {name!r} is given twice")
+            raise argparse.ArgumentTypeError(f"the shape of {name or 'an input'!r} is given twice")
         if 0 in sizes:
             raise argparse.ArgumentTypeError(f"every dimension of {name!r} must be at least 1")
         shapes[name] = sizes
         position = match.end()
     return shapes
+
+
+def dimension(text: str) -> tuple[str, int | tuple[int, int]]:
+    """Parse ``seq=128`` or ``seq=1..512``."""
+    match = re.fullmatch(r"(?P<name>.+)=(?P<least>\d{1,18})(\.\.(?P<most>\d{1,18}))?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as seq=128 or seq=1..512")
+    least = int(match["least"])
+    return match["name"], least if match["most"] is None else (least, int(match["most"]))
 
 
 def search_options(pairs: Sequence[str], **others: Any) -> Options:
@@ -323,6 +345,7 @@ class Request:
         if self._records is not None:
             check_database(self._records)
         self._shapes, self._batch, self._params = args.input_shapes, args.batch, args.params
+        self._dims = _dims(args.dim)
         self._trust: bool = args.trust
         self._inputs: str | None = getattr(args, "inputs", None)
         if self._inputs and self.options.precision != AUTO:
@@ -351,7 +374,9 @@ class Request:
         with working("reading the network"):
             batch = batch or self._batch
             shapes = {**self._shapes, **(shapes or {})}
-            mod = load_model(self.model, shapes, batch, self._params, self._trust, opened)
+            mod = load_model(
+                self.model, shapes, batch, self._params, self._trust, self._dims, opened
+            )
         tuned = open_database(self._records) if self._records else nullcontext()
         with tuned:
             sample = read_inputs(self._inputs, _inputs_of(mod)) if self._inputs else None
@@ -363,6 +388,14 @@ class Request:
         if self.given is not None:
             scheduler.check(self.given)
         return mod, scheduler
+
+
+def _dims(given: Sequence[tuple[str, int | tuple[int, int]]]) -> Dims:
+    names = [name for name, _ in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"The dimension {name!r} is given twice; give it once.")
+    return dict(given)
 
 
 def _inputs_of(mod: tvm.IRModule) -> list[TensorInfo]:

@@ -90,6 +90,6 @@ def _prepare(args: argparse.Namespace, schedule: Schedule) -> Scheduler:
     kind.check(target, args.device_id)
     allowed = Options(winograd=args.winograd, precision=args.precision, cudnn=args.cudnn)
     batch = args.batch or schedule.batch
-    mod = load_model(args.model, args.input_shapes, batch, args.params, args.trust)
+    mod = load_model(args.model, args.input_shapes, batch, args.params, args.trust, dict(args.dim))
     options, function = allowed.applying(schedule), schedule.function
     return steps.prepare(kind, mod, target, options, runner, function=function)

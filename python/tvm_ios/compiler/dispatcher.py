@@ -30,22 +30,22 @@ def with_dispatcher(mod: tvm.IRModule, name: str, functions: Sequence[str]) -> t
         the last one, which may serve all other shapes.
     """
     result = mod.clone()
+    general = None
     if not all(map(is_static, mod[functions[-1]].params)):
         *functions, general = functions
-    else:
-        general = None
     tests = [f"tvm_ios_{name}_takes_{number}" for number in range(len(functions))]
     shapes = [_shapes(mod[function]) for function in functions]
-    dtypes = [str(parameter.ty.dtype) for parameter in mod[functions[0]].params]
+    dtypes = [str(p.ty.dtype) for p in mod[general or functions[0]].params]
     for test, shape in zip(tests, shapes, strict=True):
         result.update_func(tvm.ir.GlobalVar(test), _test(test, shape, dtypes))
     choices = [*zip(tests, functions, strict=True)]
     if general is not None:
-        dispatcher = _dispatcher(result, name, choices, _call_of(result, general))
+        dispatcher = _dispatcher(result, name, choices, general, _call_of(result, general))
     else:
         check = f"tvm_ios_{name}_check"
         result.update_func(tvm.ir.GlobalVar(check), _check(check, shapes, dtypes))
-        dispatcher = _dispatcher(result, name, choices[:-1], _checked(result, functions[-1], check))
+        otherwise = _checked(result, functions[-1], check)
+        dispatcher = _dispatcher(result, name, choices[:-1], functions[-1], otherwise)
     result.update_func(tvm.ir.GlobalVar(name), dispatcher)
     return result
 
@@ -117,10 +117,14 @@ def _call_of(mod: tvm.IRModule, function: str) -> Otherwise:
 
 
 def _dispatcher(
-    mod: tvm.IRModule, name: str, choices: Sequence[tuple[str, str]], otherwise: Otherwise
+    mod: tvm.IRModule,
+    name: str,
+    choices: Sequence[tuple[str, str]],
+    last: str,
+    otherwise: Otherwise,
 ) -> relax.Function:
     """Build the function: an ``if`` for each test and the function to call where it holds."""
-    original = mod[choices[0][1]]
+    original = mod[last]
     parameters = [
         relax.Var(p.name, relax.TensorType(ndim=p.ty.ndim, dtype=p.ty.dtype))
         for p in original.params

@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..backend.base import AnyKind
 from ..measure.transport.locations import Runner
-from ..relax_ir.expressions import is_static, static_shape
+from ..relax_ir.expressions import static_shape
 from ..schedule.schedule import Schedule
 from ..support.errors import ModelError, OptionError, TargetError
 from ..support.folders import TemporaryFolder
@@ -24,6 +24,7 @@ from . import artifact, steps
 from .artifact import Serving, leaves
 from .dependence.servable import Servable, find_servable
 from .dispatcher import with_dispatcher
+from .open_batch import has_batch, is_open
 from .probe import probe
 from .scheduler import Scheduler
 
@@ -66,7 +67,9 @@ def write(
     _check_alike([emitted[function] for function in schedules])
     module = with_dispatcher(emitted, name, list(schedules))
     serving = Serving()
-    if _is_open(emitted[[*schedules][-1]]):
+    general = networks[-1][0]
+    if is_open(general):
+        serving = Serving(splits=has_batch(general))
         _build(module, schedules, scheduler, serving, path, runner)
         return serving
     if runner.machine is None and _runs_here(scheduler):
@@ -79,10 +82,6 @@ def write(
         raise error  # rows depend on each other: it is no batch
     _build(module, schedules, scheduler, serving, path, runner)
     return serving
-
-
-def _is_open(function: relax.Function) -> bool:
-    return not all(map(is_static, function.params))
 
 
 def _servable(networks: Networks) -> Servable:

@@ -24,7 +24,7 @@ _logger = logging.getLogger(__name__)
 _BUILT_IN = (
     ModelFormat(
         "an ONNX file",
-        lambda given: onnx.from_file(Path(given.model), given.shapes, given.batch, given.opened),
+        lambda given: onnx.from_file(Path(given.model), given.sizes, given.opened),
         (".onnx",),
     ),
     ModelFormat(

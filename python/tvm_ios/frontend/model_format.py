@@ -13,6 +13,7 @@ import tvm
 from tvm_ios_runtime import TensorInfo
 
 from ..ops.size import OpenSizes
+from .dimensions import Dims, Given
 from .shapes import Shapes
 
 
@@ -32,6 +33,8 @@ class ModelSource:
         The file of the weights; only for a format that has such files.
     trust : bool
         Whether code that the model contains may be executed.
+    dims : mapping of str to int or (int, int)
+        Sizes of dimensions that the model leaves open, or their bounds, by name.
     opened : OpenSizes or None
         Receives the dimensions that stay open; None if all must be given.
     """
@@ -41,7 +44,13 @@ class ModelSource:
     batch: int | None = None
     params: str | os.PathLike[str] | None = None
     trust: bool = False
+    dims: Dims = field(default_factory=dict)
     opened: OpenSizes | None = None
+
+    @property
+    def sizes(self) -> Given:
+        """What the user says of the sizes of the inputs."""
+        return Given(self.shapes, self.batch, self.dims)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import tvm
 
 from ..ops.size import OpenSizes
 from ..support.errors import ModelError
+from .dimensions import Dims
 from .formats import format_of, readable, with_weights
 from .importing import closing_builders
 from .model_format import ModelSource
@@ -22,6 +23,7 @@ def load_model(
     batch: int | None = None,
     params: str | os.PathLike[str] | None = None,
     trust: bool = False,
+    dims: Dims | None = None,
     opened: OpenSizes | None = None,
 ) -> tvm.IRModule:
     """Load a network as a high-level Relax module whose weights are constants.
@@ -42,6 +44,9 @@ def load_model(
         The file of the weights, for a format that has such files. Without it they are arguments.
     trust : bool
         Whether a ``.pt2`` file may execute code that it contains; other formats contain none.
+    dims : mapping of str to int or (int, int), optional
+        Sizes of dimensions that the model leaves open, by name; or their bounds, between which they
+        stay open.
     opened : OpenSizes, optional
         Receives the dimensions that stay open, where the format can have such; without it all must
         be given.
@@ -56,7 +61,7 @@ def load_model(
         raise ModelError(f"The batch must be from 1 to {LARGEST - 1}, got {batch}.")
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
     with closing_builders():
-        return _load(ModelSource(spec, shapes, batch, params, trust, opened))
+        return _load(ModelSource(spec, shapes, batch, params, trust, dims or {}, opened))
 
 
 def _load(given: ModelSource) -> tvm.IRModule:

@@ -40,6 +40,25 @@ def fit(
     ModelError
         If a dimension stays open, or is given a size that differs from the model's.
     """
+    shape = merged(name, fixed, given, batch)
+    open_ones = {symbol: [name] for symbol, n in zip(symbols, shape, strict=True) if n is None}
+    if open_ones:
+        raise OpenShapeError(open_ones, dict.fromkeys(open_ones, 1))
+    return [size for size in shape if size is not None]
+
+
+def merged(
+    name: str, fixed: Sequence[int | None], given: Sequence[int] | None, batch: int | None
+) -> list[int | None]:
+    """Return the shape of an input, with None for what stays open.
+
+    The parameters are those of :func:`fit`.
+
+    Raises
+    ------
+    ModelError
+        If a dimension is given a size that differs from the model's.
+    """
     if given is not None and len(given) != len(fixed):
         raise ModelError(
             f"Input {name!r} has {len(fixed)} dimensions, but the shape given for it, "
@@ -48,8 +67,9 @@ def fit(
     wanted: list[int | None] = [None] * len(fixed) if given is None else list(given)
     if batch is not None and wanted and wanted[0] is None:
         wanted[0] = batch
-    shape = [_dimension(name, i, fixed, wanted, symbols) for i in range(len(fixed))]
-    return checked_size(f"Input {name!r}", shape)
+    shape = [_dimension(name, i, *sizes) for i, sizes in enumerate(zip(fixed, wanted, strict=True))]
+    checked_size(f"Input {name!r}", [1 if size is None else size for size in shape])
+    return shape
 
 
 def checked_size(what: str, shape: list[int]) -> list[int]:
@@ -66,27 +86,14 @@ def checked_size(what: str, shape: list[int]) -> list[int]:
     return shape
 
 
-def _dimension(
-    name: str,
-    axis: int,
-    fixed: Sequence[int | None],
-    wanted: Sequence[int | None],
-    symbols: Sequence[str],
-) -> int:
+def _dimension(name: str, axis: int, fixed: int | None, wanted: int | None) -> int | None:
     """Return the size that the model fixes for a dimension, else the given one."""
-    if fixed[axis] is not None and wanted[axis] not in (None, fixed[axis]):
+    if fixed is not None and wanted not in (None, fixed):
         raise ModelError(
-            f"The model fixes dimension {axis} of input {name!r} to {fixed[axis]}, so it cannot be "
-            f"{wanted[axis]}; export the model with this dimension dynamic."
+            f"The model fixes dimension {axis} of input {name!r} to {fixed}, so it cannot be "
+            f"{wanted}; export the model with this dimension dynamic."
         )
-    size = wanted[axis] if fixed[axis] is None else fixed[axis]
-    if size is None:
-        example = ",".join(str(size) if size is not None else "..." for size in fixed)
-        raise OpenShapeError(
-            f"Dimension {axis} ({symbols[axis]}) of input {name!r} is dynamic; fix it with "
-            f'--input-shapes "{name}:[{example}]".'
-        )
-    return size
+    return wanted if fixed is None else fixed
 
 
 def check_names(source: str, shapes: Shapes, known: Sequence[str]) -> None:

@@ -159,17 +159,14 @@ def _fuse(
     except Exception:  # what TVM cannot lower alone stays as TVM has it
         return None
     functions = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
-    if len(functions) != 1:
-        return None
-    return functions[0], _sizes_given(mod["main"])
-
-
-def _sizes_given(caller: relax.Function) -> tuple[AnySize, ...]:
-    """Return the open sizes among the arguments of the only call of a function."""
     calls: list[relax.Call] = []
-    tvm_ffi.structural_walk(caller.body, (relax.Call, calls.append))
-    (call,) = (c for c in calls if op_name(c) == "call_tir")
-    return tuple(size_of(a) for a in call.args[1] if isinstance(a.ty, tvm.ir.PrimType))
+    tvm_ffi.structural_walk(mod["main"].body, (relax.Call, calls.append))
+    calls = [call for call in calls if op_name(call) == "call_tir"]
+    if len(functions) != 1 or len(calls) != 1:
+        return None
+    (call,) = calls
+    sizes = tuple(size_of(a) for a in call.args[1] if isinstance(a.ty, tvm.ir.PrimType))
+    return functions[0], sizes
 
 
 def _where(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:

@@ -17,14 +17,16 @@ import operator
 import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import tvm
 import tvm_ffi
-from tvm import sym, tirx
+from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
+
+from .examples import OtherExample, other_example, value_of
+from .prover import Prover
 
 LARGEST_SIZE = (1 << 31) - 1
 """The largest size of an open dimension, as kernels count in 32 bits."""
@@ -40,28 +42,40 @@ class OpenSizes:
     ----------
     hints : dict of tvm.ir.Var to int
         An example of each dimension.
+    bounds : dict of tvm.ir.Var to (int, int)
+        Its least and its largest size.
     conditions : list of Expr
         What was assumed of the dimensions, as int64 expressions that are true.
     assumes : bool
         Whether the example decides whether sizes are equal where that is not certain. Otherwise
         they are different, and code is right for those that are equal, too. What a model computes
         is decided by the example; how it is computed must not depend on it.
+    examples : dict of str to int
+        Examples of dimensions by name, where a network requires others than are usual.
     """
 
     hints: dict[tvm.ir.Var, int] = field(default_factory=dict)
+    bounds: dict[tvm.ir.Var, tuple[int, int]] = field(default_factory=dict)
     conditions: list[Expr] = field(default_factory=list)
     assumes: bool = True
-    _analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
+    examples: dict[str, int] = field(default_factory=dict)
+    _prover: Prover = field(default_factory=Prover)
     _short: dict[tvm.ir.Var, tvm.ir.Var] = field(default_factory=dict)
 
-    def open(self, name: str, hint: int) -> Size:
-        """Add a dimension of at least 1, and return it."""
+    def open(self, name: str, hint: int, least: int = 1, most: int = LARGEST_SIZE) -> Size:
+        """Add a dimension between two bounds, and return it."""
         variable = tirx.Var(name, "int64")
-        bounds = tvm.ir.Range.from_min_extent(_long(1), _long(LARGEST_SIZE))
-        self._analyzer.bind(variable, bounds)
+        bounds = tvm.ir.Range.from_min_extent(_long(least), _long(most - least + 1))
+        self.bounds[variable] = least, most
+        self._prover.bind(variable, bounds)
+        hint = self.examples.get(name, hint)
         self.hints[variable], self._short[variable] = hint, tirx.Var(name, "int32")
         _owners[variable] = self
         return Size(variable, hint, self)
+
+    def restart(self, examples: dict[str, int]) -> None:
+        """Forget all dimensions, which will be opened again, with examples by name."""
+        self.__init__(examples=examples)  # type: ignore[misc]
 
     @property
     def variables(self) -> list[tvm.ir.Var]:
@@ -75,7 +89,7 @@ class OpenSizes:
 
     def size(self, expr: Expr) -> int | Size:
         """Return the size that an expression of Relax stands for."""
-        simple = self._analyzer.simplify(expr)
+        simple = self._prover.simplify(expr)
         if isinstance(simple, tirx.IntImm):
             return int(simple.value)
         return Size(simple, self.hint(simple), self)
@@ -86,29 +100,36 @@ class OpenSizes:
 
     def hint(self, expr: Expr) -> int:
         """Return the value of an expression for the example."""
-        value = sym.Analyzer().simplify(_replaced(expr, lambda v: _long(self.hints[v])))
-        return int(value.value)
+        return value_of(expr, self.hints)
 
     def decide(self, condition: Expr, hinted: bool) -> bool:
         """Return whether a condition holds; where that is not certain, assume what is hinted."""
         proven = self.proven(condition)
         if proven is not None:
             return proven
-        assumed = self._analyzer.simplify(condition if hinted else tirx.Not(condition))
+        assumed = self._prover.simplify(condition if hinted else tirx.Not(condition))
         self.conditions.append(assumed)
         return hinted
 
+    def require(self, condition: Expr) -> bool:
+        """Return whether a condition can hold, which is assumed then.
+
+        Raises
+        ------
+        OtherExample
+            If it does not hold for the example, but for another one.
+        """
+        proven = self.proven(condition)
+        if proven is not None or self.hint(condition):
+            return self.decide(condition, True)
+        found = other_example(condition, self.conditions, self.hints, self.bounds)
+        if found is not None:
+            raise OtherExample(found)
+        return False
+
     def proven(self, condition: Expr) -> bool | None:
         """Return whether a condition holds for all sizes; None if it depends on them."""
-        with ExitStack() as assumed:
-            for known in self.conditions:
-                assumed.enter_context(self._analyzer.constraint_scope(known))
-            simple = self._analyzer.simplify(condition)
-            if isinstance(simple, tirx.IntImm):
-                return bool(simple.value)
-            if self._analyzer.can_prove(simple):
-                return True
-            return False if self._analyzer.can_prove(tirx.Not(simple)) else None
+        return self._prover.proven(condition, self.conditions)
 
     def shortened(self, expr: Expr) -> Expr:
         """Return an expression of dimensions in 32 bits."""
@@ -234,7 +255,7 @@ class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]
 
     def _with(self, other: Any, compute: Callable[[Any, Any], Any]) -> Any:
         if isinstance(other, int | Size) and not isinstance(other, bool):
-            expr = self.owner._analyzer.simplify(compute(self.expr, _expr(other)))
+            expr = self.owner._prover.simplify(compute(self.expr, _expr(other)))
             if isinstance(expr, tirx.IntImm):
                 return int(expr.value)
             return Size(expr, compute(self.hint, hint_of(other)), self.owner)
@@ -354,6 +375,31 @@ def known_equal(a: AnySize, b: AnySize) -> bool:
     return a == b
 
 
+def same_shape(a: Sequence[AnySize], b: Sequence[AnySize]) -> bool:
+    """Return whether two shapes are the same for all dimensions, without an assumption."""
+    return len(a) == len(b) and all(map(known_equal, a, b))
+
+
+def require_equal(a: AnySize, b: AnySize) -> bool:
+    """Return whether two sizes can be equal, which is assumed then; see OpenSizes.require."""
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Size):
+            return one.owner.require(tirx.EQ(one.expr, _expr(other)))
+    return a == b
+
+
+def require_least(size: AnySize, least: int) -> bool:
+    """Return whether a size can be as large as a number, which is assumed then."""
+    if isinstance(size, Size):
+        return size.owner.require(tirx.GE(size.expr, _long(least)))
+    return size >= least
+
+
+def require_most(size: AnySize, most: AnySize) -> bool:
+    """Return whether a size can be as small as another one, which is assumed then."""
+    return require_least(most - size, 0)
+
+
 def _extreme(
     first: AnySize,
     others: Sequence[AnySize],
@@ -407,7 +453,3 @@ def _shortened(expr: Expr, short: dict[tvm.ir.Var, tvm.ir.Var]) -> Expr:
     if combine is None:
         raise TypeError(f"{expr} is no size")
     return combine(_shortened(expr.a, short), _shortened(expr.b, short))
-
-
-def _replaced(expr: Expr, value: Callable[[tvm.ir.Var], Expr]) -> Expr:
-    return tvm_ffi.structural_map(expr, [(tvm.ir.Var, value)])

@@ -6,7 +6,7 @@ C++ raises them under qualified names, because TVM has errors with the same plai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tvm_ffi import register_error
@@ -24,7 +24,27 @@ class ModelError(TvmIosError, ValueError):
 
 
 class OpenShapeError(ModelError):
-    """A network some of whose dimensions are open."""
+    """A network some of whose dimensions are open.
+
+    Parameters
+    ----------
+    inputs : mapping of str to sequence of str
+        The open dimensions by name, and the inputs that have them.
+    examples : mapping of str to int
+        Sizes that they may be given.
+    """
+
+    def __init__(self, inputs: Mapping[str, Sequence[str]], examples: Mapping[str, int]) -> None:
+        self._inputs, self._examples = inputs, examples
+        super().__init__(self._text(f"dims={dict(examples)}"))
+
+    def on_command_line(self) -> str:
+        """Return the message with the options of the command line."""
+        return self._text(" ".join(f"--dim {n}={size}" for n, size in self._examples.items()))
+
+    def _text(self, remedy: str) -> str:
+        places = (f"{name} of {' and '.join(its)}" for name, its in self._inputs.items())
+        return f"The model leaves dimensions open: {', '.join(places)}; fix them with {remedy}."
 
 
 class OpenBatchError(OpenShapeError):

@@ -11,6 +11,8 @@ from onnx import helper
 
 import tvm_ios
 from support.open_networks import assert_any_shape, numbers, save, weight
+from tvm_ios.cli.main import main
+from tvm_ios.errors import ModelError
 
 node = helper.make_node
 
@@ -108,3 +110,46 @@ def test_dimensions_of_one_name(tmp_path: Path) -> None:
     model = assert_any_shape(path, [[(4, 3), (4, 3)], [(1, 3), (1, 3)]])
     with pytest.raises(ValueError, match="dimension n is 2 in x, but 3 in y"):
         model(np.zeros((2, 3), "float32"), np.zeros((3, 3), "float32"))
+
+
+def test_dimensions_by_name(attention: Path, tmp_path: Path) -> None:
+    model = tvm_ios.compile(attention, search=False, threads=1, dims={"batch": 2, "steps": (1, 64)})
+    assert model.inputs[0].shape == (2, None, 8)
+    assert model(np.zeros((2, 64, 8), "float32")).shape == (2, 64, 8)
+    with pytest.raises(RuntimeError, match="steps must be at most 64"):
+        model(np.zeros((2, 65, 8), "float32"))
+    fixed = tvm_ios.compile(
+        attention, search=False, threads=1, dims={"batch": 2}, input_shapes={"": [2, 3, 8]}
+    )
+    assert fixed.inputs[0].shape == (2, 3, 8)
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"),
+    [
+        ({"foo": 1}, "has no open dimension 'foo'; it leaves open: batch, steps"),
+        ({"steps": 0}, "'steps' must be from 1 to 2147483647, got 0"),
+        ({"steps": (5, 4)}, r"'steps' must be from 1 to 2147483647, got 5\.\.4"),
+    ],
+)
+def test_dimensions_that_are_refused(attention: Path, dims: dict[str, int], said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        tvm_ios.compile(attention, search=False, threads=1, dims=dims)
+
+
+def test_the_command_line(
+    attention: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library = tmp_path / "m.so"
+    fast = ["--no-search", "--threads", "1"]
+    assert main(["compile", str(attention), "-o", str(library), *fast, "--dim", "batch=2"]) == 0
+    assert tvm_ios.load(library).inputs[0].shape == (2, None, 8)
+    assert main(["bench", str(attention), *fast[1:]]) != 0
+    said = "batch of x, steps of x; fix them with --dim batch=1 --dim steps=128"
+    assert said in capsys.readouterr().err
+    for wrong in ("steps", "steps=a", "steps=1..", "=1"):
+        assert main(["compile", str(attention), "-o", str(library), "--dim", wrong]) != 0
+        assert "is not a size such as seq=128" in capsys.readouterr().err
+    twice = ["--dim", "steps=1", "--dim", "steps=2"]
+    assert main(["compile", str(attention), "-o", str(library), *twice]) != 0
+    assert "'steps' is given twice" in capsys.readouterr().err

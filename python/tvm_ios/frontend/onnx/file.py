@@ -4,30 +4,34 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tvm
 
+from ...ops.examples import OtherExample
 from ...ops.size import OpenSizes
-from ..shapes import Shapes
-from .inputs import fix_shapes, open_shapes, shapes_of
+from ...support.errors import ModelError
+from ..dimensions import Given
+from .inputs import shapes_of
 from .reading import read
 
+if TYPE_CHECKING:
+    import onnx
 
-def from_file(
-    path: Path, shapes: Shapes, batch: int | None, opened: OpenSizes | None = None
-) -> tvm.IRModule:
+_EXAMPLES = 9
+"""How many examples of open dimensions are tried."""
+
+
+def from_file(path: Path, given: Given, opened: OpenSizes | None = None) -> tvm.IRModule:
     """Convert an ONNX file.
 
     Parameters
     ----------
     path : Path
-    shapes : dict of str to sequence of int
-        Shapes of inputs by name, for dimensions that the model leaves open.
-    batch : int or None
-        The first dimension of every input that leaves it open.
-
+    given : Given
+        What the user says of the dimensions that the model leaves open.
     opened : OpenSizes, optional
-        Receives the dimensions that stay open; without it they must not.
+        Receives the dimensions that stay open; without it none must.
 
     Raises
     ------
@@ -35,11 +39,24 @@ def from_file(
         If the file cannot be read, a shape does not fit, or an operator cannot be converted.
     """
     model = read(path)
+    if opened is None:
+        return _converted(path, model, given, None)
+    for _ in range(_EXAMPLES):
+        try:
+            module = _converted(path, model, given, opened)
+        except OtherExample as required:
+            opened.restart(required.examples)
+        else:
+            opened.assumes = False
+            return module
+    raise ModelError(f"{path} requires sizes of its open dimensions that are not found; give them.")
+
+
+def _converted(
+    path: Path, model: onnx.ModelProto, given: Given, opened: OpenSizes | None
+) -> tvm.IRModule:
     from .convert import convert  # it imports onnx, which an extra installs
 
-    if opened is not None:
-        module = convert(path, model, open_shapes(path, model, shapes, opened))
-        opened.assumes = False
-        return module
-    fix_shapes(path, model, shapes, batch)
-    return convert(path, model, shapes_of(model))
+    shapes = shapes_of(path, model, given, opened)
+    del model.graph.value_info[:]  # what is stated about open dimensions may not hold
+    return convert(path, model, shapes)

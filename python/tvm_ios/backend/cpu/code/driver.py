@@ -97,8 +97,10 @@ def _long(size: AnySize) -> Any:
 def _check_sizes(region: Region) -> None:
     """Emit the refusal of sizes that the code is not right for."""
     assert region.opened is not None, "some size is open"
-    for variable in region.opened.variables:
-        with T.Assert(variable > 0, f"The size {variable.name} must be at least 1."):
+    for variable, (least, most) in region.opened.bounds.items():
+        with T.Assert(variable >= least, f"The size {variable.name} must be at least {least}."):
+            pass
+        with T.Assert(variable <= most, f"The size {variable.name} must be at most {most}."):
             pass
     for condition in region.opened.conditions:
         with T.Assert(condition, f"The sizes of the inputs must fulfil {text_of(condition)}."):

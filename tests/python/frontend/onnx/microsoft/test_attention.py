@@ -14,6 +14,7 @@ from tvm import relax
 
 from support.contributed import Node, check, check_close, compiled, numbers
 from tvm_ios.errors import ModelError
+from tvm_ios.frontend.dimensions import Given
 from tvm_ios.frontend.onnx.file import from_file
 from tvm_ios.relax_ir.expressions import op_name
 from tvm_ios.rewrite.prepare import prepare
@@ -244,7 +245,7 @@ KERNELS = {
 def test_the_kernel_of_attention_computes_it(name: str, tmp_path: Path) -> None:
     node, attributes = KERNELS[name]
     onnx.save(node.model(num_heads=HEADS, **attributes), tmp_path / "m.onnx")
-    func = prepare(from_file(tmp_path / "m.onnx", {}, None), attention_depth=512)["main"]
+    func = prepare(from_file(tmp_path / "m.onnx", Given()), attention_depth=512)["main"]
     names: list[str] = []
     relax.analysis.post_order_visit(func, lambda expr: names.append(op_name(expr)))
     assert sum(name.startswith("nn.attention") for name in names) == 1

@@ -94,7 +94,10 @@ def calling_function(kernel: Kernel, phase: int, symbol: str, name: str) -> tirx
         ]
         bounds = _range()
         prefetch_target = [tirx.const(0, "int32")] if kernel.phases[phase].prefetches else []
-        pointers = [buffer.data for buffer in buffers]
+        pointers = [
+            T.handle_add_byte_offset(buffer.data, begin) if begin else buffer.data
+            for buffer, begin in zip(buffers, kernel.code[1], strict=True)
+        ]
         T.evaluate(T.call_extern("int32", symbol, *pointers, *bounds, *prefetch_target))
     return builder.get()
 

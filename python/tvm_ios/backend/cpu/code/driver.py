@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from ....ops.tensor import TensorSpec
 from ....ops.tir_function import on_stack
 from ....schedule.synchronization import Synchronization
 from ..isa import amx
+from .arguments import expected
 from .constants import Constants
 from .core_claims import CoreClaims
 from .cpu_check import checked_cpu
@@ -27,9 +29,10 @@ from .launch_tables import Part, launch_tables
 from .recorder import Recorder
 from .region import Region
 from .units import Unit, units_of
-from .wait_check import WaitCheck, checks
+from .wait_check import Shadow, WaitCheck, checks
 from .waits import positions, waits_of
 
+_DATA = 1  # TVM's number of that field of a DLTensor
 _FAILED = "A kernel of the network failed, for want of memory; free some and call it again."
 
 
@@ -75,17 +78,23 @@ def driver_function(
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
         T.func_attr({"tirx.noalias": True})
-        buffers = [
-            T.arg(f"t{i}", T.buffer(spec.shape, spec.dtype, layout=None))
-            for i, spec in enumerate(parameters)
-        ]
-        driver = _Driver(
-            name, region, len(parameters), kernels, constants, synchronization, recorder
-        )
-        check = WaitCheck(name, buffers[region.num_parameters]) if checks(region) else None
-        with checked_cpu(target, _needs_amx(region)), check.launch() if check else nullcontext():
-            driver.emit(buffers, target)
+        tensors = [T.arg(f"t{i}", T.handle()) for i in range(len(parameters))]
+        driver = _Driver(name, region, parameters, kernels, constants, synchronization, recorder)
+        with checked_cpu(target, driver.code.amx):
+            driver.read(tensors)
+            checked = _checked(name, region, tensors) if checks(region) else nullcontext()
+            with checked:
+                driver.emit(target)
     return builder.get(), driver.code
+
+
+def _checked(name: str, region: Region, tensors: Sequence[Any]) -> AbstractContextManager[None]:
+    """Return what checks the waits of a launch."""
+    spec = Shadow(region).spec
+    kind = T.handle(spec.dtype).ty
+    data = T.Bind(T.tvm_struct_get(tensors[region.num_parameters], 0, _DATA, kind))
+    shadow = T.decl_buffer(spec.shape, spec.dtype, data=data, layout=None)
+    return WaitCheck(name, shadow).launch()
 
 
 def _needs_amx(region: Region) -> bool:
@@ -94,17 +103,20 @@ def _needs_amx(region: Region) -> bool:
 
 
 class _Driver:
+    arguments: Any  # where the elements of tensors are, once they are read
+
     def __init__(
         self,
         name: str,
         region: Region,
-        num_parameters: int,
+        parameters: Sequence[TensorSpec],
         kernels: KernelFunctions,
         constants: Constants,
         synchronization: Synchronization,
         recorder: Recorder | None,
     ) -> None:
         self.name, self.region, self.kernels = name, region, kernels
+        self.parameters = parameters
         self.workers = region.stages[0].plan.workers
         self.launched = positions(region.stages)
         self.checked = checks(region)
@@ -115,7 +127,14 @@ class _Driver:
         calls, functions = self._calls()
         data = (constants.symbol, constants.num_bytes) if constants.num_bytes else None
         self.code = LaunchCode(
-            name, self.tables, calls, functions, num_parameters, data, recorder is not None
+            name,
+            self.tables,
+            calls,
+            functions,
+            parameters,
+            data,
+            record=recorder is not None,
+            amx=_needs_amx(region),
         )
 
     def _calls(self) -> tuple[list[KernelCall], list[int]]:
@@ -131,7 +150,11 @@ class _Driver:
     def _call(self, part: Part, index: int, unit: Unit) -> KernelCall:
         implementation = self.launched[part.position].stage.implementations[unit.call]
         symbol = self.kernels.get(implementation.kernel, unit.phase)
-        places = self.region.places[id(implementation)]
+        _, begins = implementation.kernel.code
+        places = tuple(
+            replace(place, offset=place.offset + begin)
+            for place, begin in zip(self.region.places[id(implementation)], begins, strict=True)
+        )
         prefetches = implementation.kernel.phases[unit.phase].prefetches
         if not self.checked:
             return KernelCall(symbol, places, prefetches)
@@ -145,34 +168,39 @@ class _Driver:
             shadow=self.region.num_parameters,
         )
 
-    def emit(self, buffers: Sequence[Any], target: tvm.target.Target) -> None:
+    def read(self, tensors: Sequence[Any]) -> None:
+        """Emit the reading of the arguments: where their elements are."""
+        self.arguments = on_stack([len(tensors)], "int64")
+        wrong = self._extern("read", self.arguments.data, *tensors)
+        with T.Assert(wrong == 0, expected(self.parameters), "ValueError"):
+            pass
+
+    def emit(self, target: tvm.target.Target) -> None:
         """Emit the launch."""
-        arguments = on_stack([len(buffers)], "int64")
-        pointers = [buffer.data for buffer in buffers]
         if self.workers == 1:
-            error = self._extern("sequence", arguments.data, *pointers)
+            error = self._extern("sequence", self.arguments.data)
         else:
-            error = self._emit_parallel(arguments, pointers, target)
+            error = self._emit_parallel(target)
         with T.Assert(error == 0, _FAILED):
             pass
         for number, (place, finding) in enumerate(self.region.findings):
             assert place.parameter is not None, "findings lie in the workspace"
-            read = partial(self._number, pointers[place.parameter], place.offset)
+            read = partial(self._number, place.parameter, place.offset)
             with T.If(read(0) != 0), T.Then():
                 name = f"{self.name}_raise{number}"
                 raise_index_error(name, finding.what, read(2), read(3), read(1))
 
-    def _number(self, pointer: Any, offset: int, index: int) -> Any:
+    def _number(self, argument: int, offset: int, index: int) -> Any:
         """Emit the reading of a number of a finding."""
-        return T.call_extern("int64", FINDING, pointer, T.int64(offset + 8 * index))
+        place = T.int64(offset + 8 * index)
+        return T.call_extern("int64", FINDING, self.arguments.data, argument, place)
 
-    def _emit_parallel(
-        self, arguments: Any, pointers: Sequence[Any], target: tvm.target.Target
-    ) -> Any:
+    def _emit_parallel(self, target: tvm.target.Target) -> Any:
         """Emit a launch on helpers, or if there are none on TVM's pool; return its error."""
+        arguments = self.arguments
         state = on_stack([self.code.state_bytes], "int8")
         result = on_stack([1], "int32")
-        launched = self._extern("launch", arguments.data, state.data, *pointers)
+        launched = self._extern("launch", arguments.data, state.data)
         T.buffer_store(result, launched, [0])
         zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
         claims = CoreClaims(target)

@@ -15,15 +15,19 @@ import tvm
 
 from tvm_ios_runtime.helpers import SET_LAUNCHER
 
+from ....ops.tensor import TensorSpec
+from .arguments import READ_SOURCE, reader_source
+from .core_claims import claims_source
+from .cpu_check import check_source
 from .launch_loop import loop_source
 from .launch_state import LINE
 from .launch_tables import LaunchTables
-from .llvm_ir import constant_array, symbol
+from .llvm_ir import constant_array, declared_once, symbol
 from .region import Place
 from .wait_check import DELAY, DELAY_SOURCE
 
 FINDING = "tvm_ios_finding"
-"""A function of a pointer and an offset in bytes that returns the number of 64 bits there."""
+"""A function that returns a number of 64 bits: of arguments, which of them, an offset in bytes."""
 
 _VERSION = 1  # ClaimProgram::kVersion
 _HISTORY = 32  # numbers of 64 bits that CallHistory has at most
@@ -56,8 +60,9 @@ class KernelCall:
 
 
 def launches_source(launches: Sequence[LaunchCode], target: tvm.target.Target) -> str:
-    """Return the LLVM IR of all launches of a library."""
-    parts = [loop_source(target), _FINDING]
+    """Return the LLVM IR of all launches of a library, and what their drivers call."""
+    parts = [loop_source(target), READ_SOURCE, _FINDING, claims_source(target)]
+    parts += [check_source(target, amx) for amx in sorted({code.amx for code in launches})]
     if any(launch.is_parallel for launch in launches):
         parts.append(_LAUNCHER.format(function=symbol(f"__tvm_ffi_{SET_LAUNCHER}")))
     for name, size in {launch.constants: None for launch in launches if launch.constants}:
@@ -72,7 +77,7 @@ def launches_source(launches: Sequence[LaunchCode], target: tvm.target.Target) -
     if ends:
         kind = f"[{len(ends)} x {{ i32, ptr, ptr }}]"
         parts.append(f"@llvm.global_dtors = appending global {kind} [{', '.join(ends)}]")
-    return "\n".join(parts)
+    return declared_once("\n".join(parts))
 
 
 class LaunchCode:
@@ -87,18 +92,21 @@ class LaunchCode:
         The functions.
     functions : sequence of int
         Which function each unit calls, in the order of the units.
-    num_arguments : int
-        The number of tensors.
+    arguments : sequence of TensorSpec
+        The tensors.
     constants : (str, int), optional
         The symbol and the size of the constants that the calls read.
     record : bool
         Whether units are recorded in the last tensor.
+    amx : bool
+        Whether kernels multiply by AMX.
 
     Attributes
     ----------
     tables : LaunchTables
     calls : sequence of KernelCall
     constants : (str, int), optional
+    amx : bool
     """
 
     def __init__(
@@ -107,13 +115,14 @@ class LaunchCode:
         tables: LaunchTables,
         calls: Sequence[KernelCall],
         functions: Sequence[int],
-        num_arguments: int,
+        arguments: Sequence[TensorSpec],
         constants: tuple[str, int] | None,
         record: bool,
+        amx: bool = False,
     ) -> None:
         self._name, self.tables, self.calls = name, tables, calls
-        self._functions, self._num_arguments, self._record = functions, num_arguments, record
-        self.constants = constants
+        self._functions, self._arguments, self._record = functions, arguments, record
+        self.constants, self.amx = constants, amx
 
     @property
     def state_bytes(self) -> int:
@@ -121,7 +130,7 @@ class LaunchCode:
         return (len(self.tables.columns) + 1) * LINE
 
     def function(self, part: str) -> str:
-        """Return the name of ``"sequence"``, ``"launch"``, ``"work"`` or ``"error"``."""
+        """Return the name of ``read``, ``sequence``, ``launch``, ``work`` or ``error``."""
         return f"{self._name}_{part}"
 
     @property
@@ -134,7 +143,8 @@ class LaunchCode:
         checks = {name for call in self.calls for name in (*call.before, *call.after)} - {DELAY}
         parts = [f"declare i32 {symbol(name)}(ptr, i32)" for name in sorted(checks)]
         parts += [self._unit_function(n, call) for n, call in enumerate(self.calls)]
-        parts += [self._table_source(), self._entry_source()]
+        parts += [self._table_source(), reader_source(self.function("read"), self._arguments)]
+        parts.append(self._entry_source())
         return "\n".join(parts)
 
     def _symbol(self, part: str) -> str:
@@ -177,7 +187,7 @@ class LaunchCode:
         lines.append(f"{self._symbol('functions')} = internal constant {kind} [{units}]")
         history = f"[{_HISTORY} x i64] zeroinitializer"
         lines.append(f"{self._symbol('history')} = internal global {history}")
-        record = self._num_arguments - 1 if self._record else -1
+        record = len(self._arguments) - 1 if self._record else -1
         head = constant_array([_VERSION, len(self.tables.columns), record, 0])
         names = (*numbers, "functions", "history")
         pointers = ", ".join(f"ptr {self._symbol(name)}" for name in names)
@@ -205,16 +215,9 @@ class LaunchCode:
         }
 
     def _entry_source(self) -> str:
-        parameters = ", ".join(f"ptr %t{n}" for n in range(self._num_arguments))
-        stores = "\n".join(
-            f"  %a{n} = getelementptr ptr, ptr %arguments, i32 {n}\n  store ptr %t{n}, ptr %a{n}"
-            for n in range(self._num_arguments)
-        )
         names = ("sequence", "launch", "work", "error", "program", "forget")
         template = _LAUNCH if self.is_parallel else _SEQUENCE
         return template.format(
-            parameters=parameters,
-            stores=stores,
             count=self.tables.num_units,
             columns=len(self.tables.columns),
             **{name: self._symbol(name) for name in names},
@@ -244,7 +247,9 @@ define weak i32 {function}(ptr %self, ptr %arguments, i32 %count, ptr %result) {
 """
 
 _FINDING = f"""
-define weak hidden i64 {symbol(FINDING)}(ptr %base, i64 %offset) {{
+define weak hidden i64 {symbol(FINDING)}(ptr %arguments, i32 %argument, i64 %offset) {{
+  %base_place = getelementptr ptr, ptr %arguments, i32 %argument
+  %base = load ptr, ptr %base_place
   %place = getelementptr i8, ptr %base, i64 %offset
   %number = load i64, ptr %place, align 8
   ret i64 %number
@@ -252,8 +257,7 @@ define weak hidden i64 {symbol(FINDING)}(ptr %base, i64 %offset) {{
 """
 
 _SEQUENCE = """
-define hidden i32 {sequence}(ptr %arguments, {parameters}) {{
-{stores}
+define hidden i32 {sequence}(ptr %arguments) {{
   %error = call i32 @tvm_ios_sequence(ptr {program}, ptr %arguments, i32 {count})
   ret i32 %error
 }}
@@ -261,8 +265,7 @@ define hidden i32 {sequence}(ptr %arguments, {parameters}) {{
 
 _LAUNCH = """
 ; Return 0 or an error, or -1 if the launch is to run on TVM's pool.
-define hidden i32 {launch}(ptr %arguments, ptr %state, {parameters}) {{
-{stores}
+define hidden i32 {launch}(ptr %arguments, ptr %state) {{
   %launcher = load atomic ptr, ptr @tvm_ios_launcher acquire, align 8
   %none = icmp eq ptr %launcher, null
   br i1 %none, label %pool, label %helpers

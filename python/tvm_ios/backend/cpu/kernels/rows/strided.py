@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -50,6 +50,24 @@ class StridedMap:
     def reads(self) -> tuple[Strides, ...]:
         """The strides of all tensors that are read."""
         return (self.source, *self.arguments)
+
+    def part(self, line: int) -> tuple[int, StridedMap]:
+        """Return the same map of the part of its source that it reads, and where that begins.
+
+        Parts begin at multiples of ``line`` elements, so that equal slices of a tensor become equal
+        maps wherever they begin. Of what is known only when a network runs the part is the whole.
+        """
+        read = self.source
+        if not all(isinstance(n, int) for n in (*self.shape, read.size, read.offset, *read.steps)):
+            return 0, self
+        reach = [(size - 1) * step for size, step in zip(self.shape, read.steps, strict=True)]
+        first = read.offset + sum(min(0, distance) for distance in reach)
+        last = read.offset + sum(max(0, distance) for distance in reach)
+        if not 0 <= first <= last < read.size:
+            return 0, self
+        begin = first - first % line
+        source = Strides(last + 1 - begin, read.steps, read.offset - begin)
+        return begin, replace(self, source=source)
 
 
 def strided_kernel(strided: StridedMap, core: Core) -> Kernel:

@@ -7,6 +7,8 @@ from .mutant import Mutant
 
 _CPU = "python/tvm_ios/backend/cpu"
 _INT8_DOT4 = "backend/cpu/kernels/test_int8_dot4.py"
+_DOT4 = "backend/cpu/kernels/test_dot4.py"
+_CHOICE = "backend/cpu/rules/test_bytes_or_floats.py"
 _QUANTIZED = "backend/cpu/rules/test_quantized.py"
 _GRAPH = "rewrite/test_quantization.py"
 
@@ -87,6 +89,41 @@ MUTANTS = (
         "_MOST_SMALL = 128",
         "_MOST_SMALL = 129",
         (f"{_INT8_DOT4}::test_small_factors",),
+    ),
+    Mutant(
+        "factors of 16 bits lie in the order of the bytes",
+        f"{_CPU}/isa/dot4.py",
+        "np.moveaxis(split, -1, -3)",
+        "np.moveaxis(split, -2, -3)",
+        (f"{_INT8_DOT4}::test_convolutions_by_instructions",),
+    ),
+    Mutant(
+        "what makes unsigned bytes signed is not added again",
+        f"{_CPU}/isa/dot4.py",
+        'return _SIGN if self.instruction == "sdot" else 0',
+        "return 0",
+        (f"{_DOT4}::test_convolutions_of_aarch64", f"{_DOT4}::test_products_of_aarch64"),
+    ),
+    Mutant(
+        "all processors multiply integers as fast as float32",
+        f"{_CPU}/core.py",
+        "dot4 = ONE_UNIT if",
+        "dot4 = AVX2[1] if",
+        (f"{_CHOICE}::test_what_is_faster_is_chosen",),
+    ),
+    Mutant(
+        "bytes are faster than Winograd's algorithm",
+        f"{_CPU}/rules/bytes_or_floats.py",
+        "return choose_winograd(conv, core, config.workers, config.balance, speed) is None",
+        "return True",
+        (f"{_CHOICE}::test_what_is_faster_is_chosen",),
+    ),
+    Mutant(
+        "a search does not measure bytes",
+        f"{_CPU}/stage/build.py",
+        "if factors is not None and not rounds(variant):",
+        "if factors is None and not rounds(variant):",
+        (f"{_CHOICE}::test_a_search_measures_both",),
     ),
     Mutant(
         "only positive factors lead to large products",

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
@@ -71,7 +72,7 @@ class Emitter(ABC, Generic[S]):
         """Emit what comes before all stages."""
 
     @abstractmethod
-    def call(self, stages: tuple[S, ...], visible: set[relax.Var]) -> None:
+    def call(self, stages: tuple[S, ...], visible: Container[relax.Var]) -> None:
         """Emit consecutive stages, of whose values the ``visible`` are read by others."""
 
     def keep(self, operator: Operator, *, exported: bool) -> None:
@@ -288,6 +289,8 @@ def _emit_function(
 def _emit_blocks(emitter: Emitter[S], original: relax.Function, stages: Stages[S]) -> None:
     """Regions and pure operators in dataflow blocks, operators with effects between them."""
     builder, result = emitter.builder, original.body.body
+    readings = Counter(relax.analysis.free_vars(result))
+    readings.update(value for stage in stages for value in _read(stage))
     for barrier, parts in _split(stages):
         if barrier:
             for operator in parts:
@@ -299,7 +302,8 @@ def _emit_blocks(emitter: Emitter[S], original: relax.Function, stages: Stages[S
                 if isinstance(part, Operator):
                     emitter.keep(part, exported=False)
                 else:
-                    emitter.call(part, _visible(part, stages, result))
+                    own = Counter(value for stage in part for value in _read(stage))
+                    emitter.call(part, _Visible(readings, own))
             emitter.export()
     builder.emit_func_output(emitter.returned(result))
 
@@ -324,20 +328,34 @@ def _split(stages: Stages[S]) -> list[tuple[bool, list[_Part[S]]]]:
     return runs
 
 
-def _visible(part: tuple[S, ...], stages: Stages[S], result: relax.Expr) -> set[relax.Var]:
-    """Return the values that are read outside of ``part``."""
-    read = set(relax.analysis.free_vars(result))
-    for stage in stages:
-        if isinstance(stage, Operator):
-            read.update(stage.inputs)
-        elif not any(stage is member for member in part):
-            read.update(
-                value
-                for implementation in stage.implementations
-                for value in implementation.inputs
-                if isinstance(value, relax.Var)
-            )
-    return read
+@dataclass(frozen=True)
+class _Visible(Container[relax.Var]):
+    """The values that are read outside of consecutive stages.
+
+    Attributes
+    ----------
+    readings : Counter
+        How often each value is read by the whole function.
+    own : Counter
+        How often each value is read by the stages.
+    """
+
+    readings: Counter[relax.Var]
+    own: Counter[relax.Var]
+
+    def __contains__(self, value: object) -> bool:
+        return self.readings[value] > self.own[value]
+
+
+def _read(stage: S | Operator) -> Iterator[relax.Var]:
+    """Yield the variables that a stage or an operator reads, as often as it does."""
+    if isinstance(stage, Operator):
+        yield from stage.inputs
+        return
+    for implementation in stage.implementations:
+        for value in implementation.inputs:
+            if isinstance(value, relax.Var):
+                yield value
 
 
 def choose_variant(

@@ -30,6 +30,10 @@ class TensorSpec:
 
 
 def encoded(spec: TensorSpec) -> tuple[int, ...]:
-    """Return a tensor's type code, bits, rank and sizes, as the library reads them."""
+    """Return a tensor's type code, bits, rank and sizes, as the library reads them.
+
+    An open size is -1.
+    """
     dtype = tvm_ffi.dtype(spec.dtype)
-    return (dtype.type_code, dtype.bits, len(spec.shape), *spec.shape)
+    sizes = (size if isinstance(size, int) else -1 for size in spec.shape)
+    return (dtype.type_code, dtype.bits, len(spec.shape), *sizes)

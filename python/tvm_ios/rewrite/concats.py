@@ -26,14 +26,19 @@ def distribute_over_concat(mod: tvm.IRModule, func: relax.Function) -> relax.Fun
 
     They are relu, what quantises, and operations with constants per channel.
     """
-    return _Distributor(mod, func).visit_expr(func)
+    bound = bindings_of(func)
+    if not any(is_op(value, "concat") for value in bound.values()):
+        return func
+    return _Distributor(mod, func, bound).visit_expr(func)
 
 
 @mutator
 class _Distributor(PyExprMutator):
-    def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
+    def __init__(
+        self, mod: tvm.IRModule, func: relax.Function, bound: dict[relax.Var, relax.Expr]
+    ) -> None:
         super().__init__(mod)
-        self._bound, self._uses = bindings_of(func), use_counts(func)
+        self._bound, self._uses = bound, use_counts(func)
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         parts = self._parts(call.args[0]) if call.args else None

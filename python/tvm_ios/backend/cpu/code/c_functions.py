@@ -99,10 +99,12 @@ def calling_function(kernel: Kernel, phase: int, symbol: str, name: str) -> tirx
         bounds = _range()
         dimensions = [T.arg(variable.name, variable) for variable in _dimensions(kernel)]
         prefetch_target = [tirx.const(0, "int32")] if kernel.phases[phase].prefetches else []
-        pointers = [buffer.data for buffer in buffers]
-        T.evaluate(
-            T.call_extern("int32", symbol, *pointers, *bounds, *prefetch_target, *dimensions)
-        )
+        pointers = [
+            T.handle_add_byte_offset(buffer.data, begin) if begin else buffer.data
+            for buffer, begin in zip(buffers, kernel.code[1], strict=True)
+        ]
+        numbers = (*bounds, *prefetch_target, *dimensions)
+        T.evaluate(T.call_extern("int32", symbol, *pointers, *numbers))
     return builder.get()
 
 

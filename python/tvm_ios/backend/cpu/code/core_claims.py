@@ -32,6 +32,8 @@ _CLAIM, _CLAIM_DISTINCT = "tvm_ios_claim_core", "tvm_ios_claim_distinct_core"
 class CoreClaims:
     """Emits the claims of cores of one launch; nothing on systems other than Linux.
 
+    What is emitted calls functions of :func:`claims_source`.
+
     Parameters
     ----------
     target : tvm.target.Target
@@ -51,14 +53,18 @@ class CoreClaims:
         self._claimed = on_stack([_BYTES], "int8")
         with T.serial(_BYTES) as i:
             T.buffer_store(self._claimed, tirx.const(0, "int8"), [i])
-        with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(_SOURCE)):
-            T.evaluate(T.call_extern("int32", _CLAIM, self._claimed.data))
-            yield
+        T.evaluate(T.call_extern("int32", _CLAIM, self._claimed.data))
+        yield
 
     def at_start(self, worker: Any) -> None:
         """Emit what each task of the launch does first."""
         if self._needed:
             T.evaluate(T.call_extern("int32", _CLAIM_DISTINCT, self._claimed.data, worker))
+
+
+def claims_source(target: tvm.target.Target) -> str:
+    """Return the LLVM IR of the functions that launches call."""
+    return _SOURCE if _is_linux(target) else ""
 
 
 def _is_linux(target: tvm.target.Target) -> bool:
@@ -73,7 +79,7 @@ declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
 
 ; Claim the core of this thread. Return whether another task had claimed it.
-define internal i32 @{_CLAIM}(ptr %claimed) {{
+define weak hidden i32 @{_CLAIM}(ptr %claimed) {{
   %core = call i32 @sched_getcpu()
   %known = icmp ult i32 %core, {8 * _BYTES}
   br i1 %known, label %mark, label %unknown
@@ -92,7 +98,7 @@ unknown:
   ret i32 0
 }}
 
-define internal i32 @{_CLAIM_DISTINCT}(ptr %claimed, i32 %task) {{
+define weak hidden i32 @{_CLAIM_DISTINCT}(ptr %claimed, i32 %task) {{
   %allowed = alloca i{8 * _BYTES}, align 16
   %free = alloca i{8 * _BYTES}, align 16
   %caller = icmp eq i32 %task, 0

@@ -2,9 +2,9 @@
 """A check by which a library refuses to run on a CPU that it was not compiled for.
 
 Without the check, the first unknown instruction would end the process. The check is LLVM IR of our
-own, which TVM compiles into the module of the kernels, so that the library needs nothing but TVM's
-runtime. The first call executes CPUID, or asks Linux on AArch64, where a program may not ask the
-processor. Later calls read the cached result.
+own, which is compiled into the library once, so that it needs nothing but TVM's runtime. The first
+call executes CPUID, or asks Linux on AArch64, where a program may not ask the processor. Later
+calls read the cached result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from functools import partial
 
 import tvm
-from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from tvm_ios_env import aarch64
@@ -45,7 +44,11 @@ _FEATURES = {
     "avx512bitalg": (7, 0, 2, 12),
     "avx512vpopcntdq": (7, 0, 2, 14),
     "avx512fp16": (7, 0, 3, 23),
+    "avxvnni": (7, 1, 0, 4),
     "avx512bf16": (7, 1, 0, 5),
+    "avxifma": (7, 1, 0, 23),
+    "avxvnniint8": (7, 1, 3, 4),
+    "avxvnniint16": (7, 1, 3, 10),
 }
 _X86 = ("x86_64", "i386", "i686")
 _AMX = {"amx-bf16": (7, 0, 3, 22), "amx-tile": (7, 0, 3, 24)}
@@ -74,25 +77,41 @@ def checked_cpu(target: tvm.target.Target, amx: bool = False) -> Iterator[None]:
     """Guard the code emitted inside: it runs only on a CPU that has the features of ``target``.
 
     Code that multiplies by ``amx`` also needs the permission to use its registers, which the check
-    asks for; see :mod:`tvm_ios_env.amx`.
+    asks for; see :mod:`tvm_ios_env.amx`. What is emitted calls the function of
+    :func:`check_source`.
     """
-    features = {name: _known(target)[name] for name in required_features(target)}
-    features |= _AMX if amx else {}
-    required = list(features)
+    required = list(_required_bits(target, amx))
     if not required:
         yield
         return
-    asked = _linux if _known(target) is aarch64.FEATURES else partial(_cpuid, permission=amx)
     name = target.attrs.get("mcpu", "this target")
     sentence = (
         f"This library was compiled for {name}, whose instructions this machine's CPU does not have"
         f" ({', '.join(required)}); compile the model for this machine."
     )
-    source = tvm.ir.StringImm(_llvm_ir(*asked(list(features.values()))))
-    with T.attr(tirx.const(0, "int32"), "pragma_import_llvm", source):
-        with T.Assert(T.call_extern("int32", _FUNCTION) == 0, sentence):
-            pass
-        yield
+    with T.Assert(T.call_extern("int32", _function(amx)) == 0, sentence):
+        pass
+    yield
+
+
+def check_source(target: tvm.target.Target, amx: bool = False) -> str:
+    """Return LLVM IR of the function that asks the CPU; nothing if there is nothing to ask."""
+    bits = list(_required_bits(target, amx).values())
+    if not bits:
+        return ""
+    asked = _linux if _known(target) is aarch64.FEATURES else partial(_cpuid, permission=amx)
+    return _llvm_ir(_function(amx), *asked(bits))
+
+
+def _required_bits(target: tvm.target.Target, amx: bool) -> dict[str, tuple[int, ...]]:
+    """Return where the answer is about each feature that code needs."""
+    features = {name: _known(target)[name] for name in required_features(target)}
+    features |= _AMX if amx else {}
+    return features
+
+
+def _function(amx: bool) -> str:
+    return f"{_FUNCTION}_amx" if amx else _FUNCTION
 
 
 def _linux(bits: Sequence[tuple[int, ...]]) -> tuple[list[str], list[str]]:
@@ -154,7 +173,7 @@ def _cpuid(bits: Sequence[tuple[int, ...]], permission: bool) -> tuple[list[str]
     return lines, missing
 
 
-def _llvm_ir(lines: Sequence[str], missing: Sequence[str]) -> str:
+def _llvm_ir(function: str, lines: Sequence[str], missing: Sequence[str]) -> str:
     """Return LLVM IR of a function that returns 0 if nothing is ``missing``, else 1."""
     lines, total = list(lines), missing[0]
     for i, value in enumerate(missing[1:]):
@@ -163,16 +182,16 @@ def _llvm_ir(lines: Sequence[str], missing: Sequence[str]) -> str:
     return "\n".join(
         [
             "declare i64 @getauxval(i64)",
-            "@tvm_ios_cpu_known = internal global i32 2",
-            f"define internal i32 @{_FUNCTION}() {{",
-            "  %known = load atomic i32, ptr @tvm_ios_cpu_known monotonic, align 4",
+            f"@{function}_known = weak hidden global i32 2",
+            f"define weak hidden i32 @{function}() {{",
+            f"  %known = load atomic i32, ptr @{function}_known monotonic, align 4",
             "  %fresh = icmp eq i32 %known, 2",
             "  br i1 %fresh, label %ask, label %done",
             "ask:",
             *lines,
             f"  %any = icmp ne i32 {total}, 0",
             "  %lacks = zext i1 %any to i32",
-            "  store atomic i32 %lacks, ptr @tvm_ios_cpu_known monotonic, align 4",
+            f"  store atomic i32 %lacks, ptr @{function}_known monotonic, align 4",
             "  br label %done",
             "done:",
             "  %answer = phi i32 [ %known, %0 ], [ %lacks, %ask ]",

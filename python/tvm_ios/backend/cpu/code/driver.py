@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,11 +15,12 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ....ops.index_check import raise_index_error
-from ....ops.size import LARGEST_SIZE, AnySize, OpenSizes, Size, text_of
+from ....ops.size import AnySize, OpenSizes, Size
 from ....ops.tensor import TensorSpec
 from ....ops.tir_function import on_stack
 from ....schedule.synchronization import Synchronization
 from ..isa import amx
+from .arguments import expected
 from .constants import Constants
 from .core_claims import CoreClaims
 from .cpu_check import checked_cpu
@@ -27,10 +29,12 @@ from .launch_code import FINDING, KernelCall, LaunchCode
 from .launch_tables import Part, launch_tables
 from .recorder import Recorder
 from .region import Place, Region
+from .size_check import check_sizes
 from .units import Unit, units_of
-from .wait_check import WaitCheck, checks
+from .wait_check import Shadow, WaitCheck, checks
 from .waits import positions, waits_of
 
+_DATA = 1  # TVM's number of that field of a DLTensor
 _FAILED = "A kernel of the network failed, for want of memory; free some and call it again."
 
 
@@ -77,63 +81,30 @@ def driver_function(
         T.func_name(name)
         T.func_attr({"tirx.noalias": True})
         read = len(region.inputs)
-        buffers = [_parameter(i, spec) for i, spec in enumerate(parameters[:read])]
+        tensors = [T.arg(f"t{i}", T.handle()) for i in range(read)]
         for variable in region.opened.variables if region.opened else []:
             T.arg(variable.name, variable)
-        buffers += [_parameter(read + i, spec) for i, spec in enumerate(parameters[read:])]
-        driver = _Driver(
-            name, region, len(parameters), kernels, constants, synchronization, recorder
-        )
-        check = WaitCheck(name, buffers[region.num_parameters]) if checks(region) else None
-        with checked_cpu(target, _needs_amx(region)), check.launch() if check else nullcontext():
-            driver.emit(buffers, target)
+        tensors += [T.arg(f"t{i}", T.handle()) for i in range(read, len(parameters))]
+        driver = _Driver(name, region, parameters, kernels, constants, synchronization, recorder)
+        with checked_cpu(target, driver.code.amx):
+            driver.read(tensors)
+            checked = _checked(name, region, tensors) if checks(region) else nullcontext()
+            with checked:
+                driver.emit(target)
     return builder.get(), driver.code
+
+
+def _checked(name: str, region: Region, tensors: Sequence[Any]) -> AbstractContextManager[None]:
+    """Return what checks the waits of a launch."""
+    spec = Shadow(region).spec
+    kind = T.handle(spec.dtype).ty
+    data = T.Bind(T.tvm_struct_get(tensors[region.num_parameters], 0, _DATA, kind))
+    shadow = T.decl_buffer(spec.shape, spec.dtype, data=data, layout=None)
+    return WaitCheck(name, shadow).launch()
 
 
 def _long(size: AnySize) -> Any:
     return size.expr if isinstance(size, Size) else T.int64(size)
-
-
-def _check_sizes(region: Region) -> None:
-    """Emit the refusal of sizes that the code is not right for."""
-    assert region.opened is not None, "some size is open"
-    for variable, (least, most) in region.opened.bounds.items():
-        with T.Assert(variable >= least, f"The size {variable.name} must be at least {least}."):
-            pass
-        with T.Assert(variable <= most, f"The size {variable.name} must be at most {most}."):
-            pass
-    for condition in region.opened.conditions:
-        with T.Assert(condition, f"The sizes of the inputs must fulfil {text_of(condition)}."):
-            pass
-    shapes = {
-        spec.num_elements: None
-        for stage in region.stages
-        for implementation in stage.implementations
-        for spec in implementation.kernel.tensors
-    }
-    for count in shapes:
-        if isinstance(count, Size):
-            with T.Assert(
-                count.expr <= LARGEST_SIZE, f"A tensor of {count} elements is too large."
-            ):
-                pass
-
-
-def _dimensions(opened: OpenSizes) -> Any:
-    """Emit an array of the open dimensions."""
-    numbers = on_stack([len(opened.variables)], "int32")
-    for place, variable in enumerate(opened.variables):
-        T.buffer_store(numbers, T.Cast("int32", variable), [place])
-    return numbers
-
-
-def _parameter(number: int, spec: TensorSpec) -> Any:
-    """Declare a tensor; what its open sizes are is not checked here."""
-    sizes = [
-        tirx.Var(f"d{number}_{axis}", "int64") if isinstance(size, Size) else size
-        for axis, size in enumerate(spec.shape)
-    ]
-    return T.arg(f"t{number}", T.buffer(tuple(sizes), spec.dtype, layout=None))
 
 
 def _needs_amx(region: Region) -> bool:
@@ -142,17 +113,20 @@ def _needs_amx(region: Region) -> bool:
 
 
 class _Driver:
+    arguments: Any  # where the elements of tensors are, once they are read
+
     def __init__(
         self,
         name: str,
         region: Region,
-        num_parameters: int,
+        parameters: Sequence[TensorSpec],
         kernels: KernelFunctions,
         constants: Constants,
         synchronization: Synchronization,
         recorder: Recorder | None,
     ) -> None:
         self.name, self.region, self.kernels = name, region, kernels
+        self.parameters = parameters
         self.workers = region.stages[0].plan.workers
         self.launched = positions(region.stages)
         self.checked = checks(region)
@@ -160,13 +134,20 @@ class _Driver:
         self.tables = launch_tables(self.launched, plan, units_of(region))
         if recorder is not None:
             recorder.tables, recorder.plan = self.tables, plan
-        self._num_parameters = num_parameters
         self.moved: dict[Place, int] = {}  # places that depend on open sizes
         calls, functions = self._calls()
         data = (constants.symbol, constants.num_bytes) if constants.num_bytes else None
-        pointers = num_parameters + len(self.moved) + bool(region.opened)
-        record = None if recorder is None else num_parameters - 1
-        self.code = LaunchCode(name, self.tables, calls, functions, pointers, data, record)
+        self.code = LaunchCode(
+            name,
+            self.tables,
+            calls,
+            functions,
+            parameters,
+            data,
+            len(self.moved),
+            record=recorder is not None,
+            amx=_needs_amx(region),
+        )
 
     def _calls(self) -> tuple[list[KernelCall], list[int]]:
         """Return the functions that units call, and which one each unit calls."""
@@ -181,11 +162,15 @@ class _Driver:
     def _call(self, part: Part, index: int, unit: Unit) -> KernelCall:
         implementation = self.launched[part.position].stage.implementations[unit.call]
         symbol = self.kernels.get(implementation.kernel, unit.phase)
-        places = tuple(map(self._pointer, self.region.places[id(implementation)]))
+        _, begins = implementation.kernel.code
+        places = tuple(
+            self._known(replace(place, offset=place.offset + begin))
+            for place, begin in zip(self.region.places[id(implementation)], begins, strict=True)
+        )
         prefetches = implementation.kernel.phases[unit.phase].prefetches
         opened = implementation.kernel.opened
         if not self.checked:
-            dimensions = 0 if opened is None else len(opened.short)
+            dimensions = 0 if opened is None else len(opened.variables)
             return KernelCall(symbol, places, prefetches, dimensions)
         return KernelCall(
             symbol,
@@ -197,48 +182,65 @@ class _Driver:
             shadow=self.region.num_parameters,
         )
 
-    def _pointer(self, place: Place) -> Place:
-        """Return a place as one that is computed when the launch begins, if its offset is open."""
+    def _known(self, place: Place) -> Place:
+        """Return a place, as an argument of its own if its offset depends on open sizes."""
         if isinstance(place.offset, int):
             return place
         number = self.moved.setdefault(place, len(self.moved))
-        return Place(self._num_parameters + number)
+        return Place(len(self.parameters) + number)
 
-    def emit(self, buffers: Sequence[Any], target: tvm.target.Target) -> None:
-        """Emit the launch."""
+    def read(self, tensors: Sequence[Any]) -> None:
+        """Emit the reading of the arguments: where their elements are."""
+        self.arguments = on_stack([len(tensors) + self._num_open], "int64")
+        wrong = self._extern("read", self.arguments.data, *tensors)
+        with T.Assert(wrong == 0, expected(self.parameters), "ValueError"):
+            pass
         if self.region.opened is not None:
-            _check_sizes(self.region)
-        pointers = [buffer.data for buffer in buffers]
-        for place in self.moved:
+            check_sizes(self.region)
+            self._place(self.region.opened)
+
+    @property
+    def _num_open(self) -> int:
+        """The number of arguments that depend on open sizes, and of these."""
+        opened = self.region.opened
+        return 0 if opened is None else len(self.moved) + len(opened.variables)
+
+    def _place(self, opened: OpenSizes) -> None:
+        """Emit the places that depend on open sizes, and these sizes, as further arguments."""
+        first = len(self.parameters)
+        for place, number in self.moved.items():
             assert place.parameter is not None, "constants have known places"
-            pointers.append(T.address_of(buffers[place.parameter][_long(place.offset)]))
-        if self.region.opened is not None:
-            pointers.append(_dimensions(self.region.opened).data)
-        arguments = on_stack([len(pointers)], "int64")
+            begin = self.arguments[place.parameter] + _long(place.offset)
+            T.buffer_store(self.arguments, begin, [first + number])
+        for number, variable in enumerate(opened.variables, first + len(self.moved)):
+            T.buffer_store(self.arguments, variable, [number])
+
+    def emit(self, target: tvm.target.Target) -> None:
+        """Emit the launch."""
         if self.workers == 1:
-            error = self._extern("sequence", arguments.data, *pointers)
+            error = self._extern("sequence", self.arguments.data)
         else:
-            error = self._emit_parallel(arguments, pointers, target)
+            error = self._emit_parallel(target)
         with T.Assert(error == 0, _FAILED):
             pass
         for number, (place, finding) in enumerate(self.region.findings):
             assert place.parameter is not None, "findings lie in the workspace"
-            read = partial(self._number, pointers[place.parameter], place.offset)
+            read = partial(self._number, place.parameter, place.offset)
             with T.If(read(0) != 0), T.Then():
                 name = f"{self.name}_raise{number}"
                 raise_index_error(name, finding.what, read(2), read(3), read(1))
 
-    def _number(self, pointer: Any, offset: AnySize, index: int) -> Any:
+    def _number(self, argument: int, offset: AnySize, index: int) -> Any:
         """Emit the reading of a number of a finding."""
-        return T.call_extern("int64", FINDING, pointer, _long(offset) + 8 * index)
+        place = _long(offset) + 8 * index
+        return T.call_extern("int64", FINDING, self.arguments.data, argument, place)
 
-    def _emit_parallel(
-        self, arguments: Any, pointers: Sequence[Any], target: tvm.target.Target
-    ) -> Any:
+    def _emit_parallel(self, target: tvm.target.Target) -> Any:
         """Emit a launch on helpers, or if there are none on TVM's pool; return its error."""
+        arguments = self.arguments
         state = on_stack([self.code.state_bytes], "int8")
         result = on_stack([1], "int32")
-        launched = self._extern("launch", arguments.data, state.data, *pointers)
+        launched = self._extern("launch", arguments.data, state.data)
         T.buffer_store(result, launched, [0])
         zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
         claims = CoreClaims(target)

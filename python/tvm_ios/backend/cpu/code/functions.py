@@ -49,10 +49,14 @@ class KernelFunctions:
     _known: dict[tuple[Hashable, int], str] = field(default_factory=dict)
 
     def get(self, kernel: Kernel, phase: int) -> str:
-        """Return the symbol of one phase of a kernel; its function is built if it is new."""
-        key = (kernel.key, phase)
+        """Return the symbol of one phase of a kernel; its function is built if it is new.
+
+        Its tensors begin where :attr:`.Kernel.code` says.
+        """
+        code, _ = kernel.code
+        key = (code.key, phase)
         if key not in self._known:
-            made = kernel_object(kernel, phase, self.target, self.store)
+            made = kernel_object(code, phase, self.target, self.store)
             self.objects[made.symbol] = made
             self._known[key] = made.symbol
         return self._known[key]

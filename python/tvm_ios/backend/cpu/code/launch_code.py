@@ -15,15 +15,19 @@ import tvm
 
 from tvm_ios_runtime.helpers import SET_LAUNCHER
 
+from ....ops.tensor import TensorSpec
+from .arguments import READ_SOURCE, reader_source
+from .core_claims import claims_source
+from .cpu_check import check_source
 from .launch_loop import loop_source
 from .launch_state import LINE
 from .launch_tables import LaunchTables
-from .llvm_ir import constant_array, symbol
+from .llvm_ir import constant_array, declared_once, symbol
 from .region import Place
 from .wait_check import DELAY, DELAY_SOURCE
 
 FINDING = "tvm_ios_finding"
-"""A function of a pointer and an offset in bytes that returns the number of 64 bits there."""
+"""A function that returns a number of 64 bits: of arguments, which of them, an offset in bytes."""
 
 _VERSION = 1  # ClaimProgram::kVersion
 _HISTORY = 32  # numbers of 64 bits that CallHistory has at most
@@ -42,7 +46,7 @@ class KernelCall:
     prefetches : bool
         Whether it takes what is read next.
     dimensions : int
-        How many open dimensions it takes, from the last argument of the launch.
+        How many open dimensions it takes, the last arguments of the launch.
     before, after : tuple of str
         Functions of the tensor ``shadow`` and of ``step`` that are called before and after it.
     step, shadow : int
@@ -59,8 +63,9 @@ class KernelCall:
 
 
 def launches_source(launches: Sequence[LaunchCode], target: tvm.target.Target) -> str:
-    """Return the LLVM IR of all launches of a library."""
-    parts = [loop_source(target), _FINDING]
+    """Return the LLVM IR of all launches of a library, and what their drivers call."""
+    parts = [loop_source(target), READ_SOURCE, _FINDING, claims_source(target)]
+    parts += [check_source(target, amx) for amx in sorted({code.amx for code in launches})]
     if any(launch.is_parallel for launch in launches):
         parts.append(_LAUNCHER.format(function=symbol(f"__tvm_ffi_{SET_LAUNCHER}")))
     for name, size in {launch.constants: None for launch in launches if launch.constants}:
@@ -75,7 +80,7 @@ def launches_source(launches: Sequence[LaunchCode], target: tvm.target.Target) -
     if ends:
         kind = f"[{len(ends)} x {{ i32, ptr, ptr }}]"
         parts.append(f"@llvm.global_dtors = appending global {kind} [{', '.join(ends)}]")
-    return "\n".join(parts)
+    return declared_once("\n".join(parts))
 
 
 class LaunchCode:
@@ -90,18 +95,23 @@ class LaunchCode:
         The functions.
     functions : sequence of int
         Which function each unit calls, in the order of the units.
-    num_arguments : int
-        The number of pointers: tensors, places that depend on open sizes, and the open dimensions.
+    arguments : sequence of TensorSpec
+        The tensors.
     constants : (str, int), optional
         The symbol and the size of the constants that the calls read.
-    record : int or None
-        The argument in which units are recorded, if they are.
+    moved : int
+        How many arguments behind the tensors are places that depend on open sizes.
+    record : bool
+        Whether units are recorded in the last tensor.
+    amx : bool
+        Whether kernels multiply by AMX.
 
     Attributes
     ----------
     tables : LaunchTables
     calls : sequence of KernelCall
     constants : (str, int), optional
+    amx : bool
     """
 
     def __init__(
@@ -110,13 +120,16 @@ class LaunchCode:
         tables: LaunchTables,
         calls: Sequence[KernelCall],
         functions: Sequence[int],
-        num_arguments: int,
+        arguments: Sequence[TensorSpec],
         constants: tuple[str, int] | None,
-        record: int | None,
+        moved: int,
+        record: bool,
+        amx: bool = False,
     ) -> None:
         self._name, self.tables, self.calls = name, tables, calls
-        self._functions, self._num_arguments, self._record = functions, num_arguments, record
-        self.constants = constants
+        self._functions, self._arguments, self._record = functions, arguments, record
+        self.constants, self.amx = constants, amx
+        self._first_dimension = len(arguments) + moved
 
     @property
     def state_bytes(self) -> int:
@@ -124,7 +137,7 @@ class LaunchCode:
         return (len(self.tables.columns) + 1) * LINE
 
     def function(self, part: str) -> str:
-        """Return the name of ``"sequence"``, ``"launch"``, ``"work"`` or ``"error"``."""
+        """Return the name of ``read``, ``sequence``, ``launch``, ``work`` or ``error``."""
         return f"{self._name}_{part}"
 
     @property
@@ -137,7 +150,8 @@ class LaunchCode:
         checks = {name for call in self.calls for name in (*call.before, *call.after)} - {DELAY}
         parts = [f"declare i32 {symbol(name)}(ptr, i32)" for name in sorted(checks)]
         parts += [self._unit_function(n, call) for n, call in enumerate(self.calls)]
-        parts += [self._table_source(), self._entry_source()]
+        parts += [self._table_source(), reader_source(self.function("read"), self._arguments)]
+        parts.append(self._entry_source())
         return "\n".join(parts)
 
     def _symbol(self, part: str) -> str:
@@ -163,25 +177,20 @@ class LaunchCode:
             lines.append(f"  %tensor{n} = getelementptr i8, ptr {base}, i64 {place.offset}")
         tensors = [f"ptr %tensor{n}" for n in range(len(call.places))]
         ahead = ["i32 %ahead"] if call.prefetches else []
-        lines += self._dimensions(call.dimensions)
+        lines += [line for n in range(call.dimensions) for line in self._dimension(n)]
         sizes = [f"i32 %size{n}" for n in range(call.dimensions)]
         passed = ", ".join([*tensors, "i32 %begin", "i32 %end", *ahead, *sizes])
         lines.append(f"  %result = call i32 {symbol(call.symbol)}({passed})")
         lines += [_check(name, call.step) for name in call.after]
         return "\n".join([*lines, "  ret i32 %result", "}"])
 
-    def _dimensions(self, count: int) -> list[str]:
-        """Return the code that reads the open dimensions."""
-        if not count:
-            return []
+    def _dimension(self, number: int) -> list[str]:
+        """Return the code that reads an open dimension."""
+        place = self._first_dimension + number
         return [
-            f"  %sizes_place = getelementptr ptr, ptr %arguments, i32 {self._num_arguments - 1}",
-            "  %sizes = load ptr, ptr %sizes_place",
-            *(
-                f"  %size_place{n} = getelementptr i32, ptr %sizes, i32 {n}\n"
-                f"  %size{n} = load i32, ptr %size_place{n}"
-                for n in range(count)
-            ),
+            f"  %size_place{number} = getelementptr i64, ptr %arguments, i32 {place}",
+            f"  %wide_size{number} = load i64, ptr %size_place{number}",
+            f"  %size{number} = trunc i64 %wide_size{number} to i32",
         ]
 
     def _table_source(self) -> str:
@@ -196,7 +205,7 @@ class LaunchCode:
         lines.append(f"{self._symbol('functions')} = internal constant {kind} [{units}]")
         history = f"[{_HISTORY} x i64] zeroinitializer"
         lines.append(f"{self._symbol('history')} = internal global {history}")
-        record = -1 if self._record is None else self._record
+        record = len(self._arguments) - 1 if self._record else -1
         head = constant_array([_VERSION, len(self.tables.columns), record, 0])
         names = (*numbers, "functions", "history")
         pointers = ", ".join(f"ptr {self._symbol(name)}" for name in names)
@@ -224,16 +233,9 @@ class LaunchCode:
         }
 
     def _entry_source(self) -> str:
-        parameters = ", ".join(f"ptr %t{n}" for n in range(self._num_arguments))
-        stores = "\n".join(
-            f"  %a{n} = getelementptr ptr, ptr %arguments, i32 {n}\n  store ptr %t{n}, ptr %a{n}"
-            for n in range(self._num_arguments)
-        )
         names = ("sequence", "launch", "work", "error", "program", "forget")
         template = _LAUNCH if self.is_parallel else _SEQUENCE
         return template.format(
-            parameters=parameters,
-            stores=stores,
             count=self.tables.num_units,
             columns=len(self.tables.columns),
             **{name: self._symbol(name) for name in names},
@@ -263,7 +265,9 @@ define weak i32 {function}(ptr %self, ptr %arguments, i32 %count, ptr %result) {
 """
 
 _FINDING = f"""
-define weak hidden i64 {symbol(FINDING)}(ptr %base, i64 %offset) {{
+define weak hidden i64 {symbol(FINDING)}(ptr %arguments, i32 %argument, i64 %offset) {{
+  %base_place = getelementptr ptr, ptr %arguments, i32 %argument
+  %base = load ptr, ptr %base_place
   %place = getelementptr i8, ptr %base, i64 %offset
   %number = load i64, ptr %place, align 8
   ret i64 %number
@@ -271,8 +275,7 @@ define weak hidden i64 {symbol(FINDING)}(ptr %base, i64 %offset) {{
 """
 
 _SEQUENCE = """
-define hidden i32 {sequence}(ptr %arguments, {parameters}) {{
-{stores}
+define hidden i32 {sequence}(ptr %arguments) {{
   %error = call i32 @tvm_ios_sequence(ptr {program}, ptr %arguments, i32 {count})
   ret i32 %error
 }}
@@ -280,8 +283,7 @@ define hidden i32 {sequence}(ptr %arguments, {parameters}) {{
 
 _LAUNCH = """
 ; Return 0 or an error, or -1 if the launch is to run on TVM's pool.
-define hidden i32 {launch}(ptr %arguments, ptr %state, {parameters}) {{
-{stores}
+define hidden i32 {launch}(ptr %arguments, ptr %state) {{
   %launcher = load atomic ptr, ptr @tvm_ios_launcher acquire, align 8
   %none = icmp eq ptr %launcher, null
   br i1 %none, label %pool, label %helpers

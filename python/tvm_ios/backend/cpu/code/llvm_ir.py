@@ -21,3 +21,16 @@ def _escaped(character: str) -> Iterable[str]:
 def constant_array(numbers: Iterable[int]) -> str:
     """Return the elements of a constant array of 32-bit integers."""
     return ", ".join(f"i32 {number}" for number in numbers)
+
+
+def declared_once(source: str) -> str:
+    """Return IR without repeated declarations, which LLVM refuses."""
+    seen: set[str] = set()
+    kept = []
+    for line in source.splitlines():
+        if line.startswith("declare "):
+            if line in seen:
+                continue
+            seen.add(line)
+        kept.append(line)
+    return "\n".join(kept)

@@ -9,7 +9,7 @@ module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -141,7 +141,7 @@ class _CpuEmitter(Emitter[CpuStage]):
         if self._configures:
             self.builder.emit(set_num_threads(self.library.workers))
 
-    def call(self, stages: tuple[CpuStage, ...], visible: set[relax.Var]) -> None:
+    def call(self, stages: tuple[CpuStage, ...], visible: Container[relax.Var]) -> None:
         """Emit one call of a region's driver, which writes the results and its workspace."""
         library = self.library
         region = form_region(stages, visible, self.slots, library.constants.offsets)

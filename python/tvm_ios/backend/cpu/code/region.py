@@ -8,7 +8,7 @@ at the same time share memory. Values that are concatenated in place lie inside 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,7 +84,7 @@ class Region:
 
 def form_region(
     stages: Sequence[CpuStage],
-    visible: Collection[relax.Var],
+    visible: Container[relax.Var],
     slots: Mapping[relax.Var, Slot],
     constants: Mapping[int, int],
 ) -> Region:
@@ -94,7 +94,7 @@ def form_region(
     ----------
     stages : sequence of CpuStage
         The stages of the launch, in order.
-    visible : collection of relax.Var
+    visible : container of relax.Var
         Values that are read outside of the region.
     slots : mapping of relax.Var to Slot
         Values that lie inside a concatenation.

@@ -25,6 +25,7 @@ from tvm.tirx.script import builder as T
 
 from .emit import splat
 from .functions import lanes_in
+from .int8 import FACTORS
 
 Expr = Any
 _Code = tuple[list[str], list[str]]  # declarations, and the lines that compute the result
@@ -32,7 +33,7 @@ _Code = tuple[list[str], list[str]]  # declarations, and the lines that compute 
 DOT4 = "int32"
 """The type of an operand, whose lowest byte comes first in memory."""
 
-FACTORS = {1: "int8", 2: "int16"}
+FACTOR_TYPES = {1: FACTORS, 2: "int16"}
 """The types of tensors that hold factors, by the int32 that four of them take."""
 
 _SIGN = 128  # what is subtracted from unsigned bytes to have signed ones

@@ -21,6 +21,9 @@ Expr = Any
 STORED = "uint8"
 """The type of tensors that hold values on a grid."""
 
+FACTORS = "int8"
+"""The type of tensors that hold what they are multiplied by."""
+
 WHOLE = {"int8": 1, "uint8": 1, "int32": 4}
 """The types of integers that are cast from and to float32, and their bytes."""
 

@@ -115,7 +115,7 @@ def _of_quads(instructions: dot4.Dot4 | None) -> Multiplication:
     plain = Multiplication(
         step=4,
         left=STORED,
-        right=dot4.FACTORS[1],
+        right=dot4.FACTOR_TYPES[1],
         multiply_add=partial(dot4.dot, instructions=instructions),
         sums="int32",
         together=dot4.as_dot4,
@@ -124,7 +124,7 @@ def _of_quads(instructions: dot4.Dot4 | None) -> Multiplication:
         return plain
     return replace(
         plain,
-        right=dot4.FACTORS[instructions.words],
+        right=dot4.FACTOR_TYPES[instructions.words],
         sources=frozenset((instructions.source(),)),
         words=instructions.words,
         whole=True,

@@ -10,7 +10,7 @@ code that is deployed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -136,6 +136,25 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class SharedCode:
+    """The code of a kernel that also computes another one, whose tensors are larger.
+
+    Attributes
+    ----------
+    key : Hashable
+        Of the other kernel: a kernel that was made of that one has other code.
+    kernel : Kernel
+        Its phases have as many tiles, and it has as many tensors, of the same types.
+    begins : tuple of int
+        At which element of each tensor of the other kernel its own begins.
+    """
+
+    key: Hashable
+    kernel: Kernel
+    begins: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Kernel(AnyKernel):
     """The implementation of one operator.
 
@@ -157,6 +176,8 @@ class Kernel(AnyKernel):
         Whether its float32 inputs and outputs may be stored as bfloat16, see :mod:`.storage`.
     finding : Finding or None
         What the driver looks at after the launch.
+    shared : SharedCode or None
+        Another kernel whose code computes this one.
     """
 
     phases: tuple[Phase, ...] = field(compare=False)
@@ -165,6 +186,16 @@ class Kernel(AnyKernel):
     variant: str | None = field(default=None, compare=False)
     narrows: bool = field(default=False, compare=False)
     finding: Finding | None = field(default=None, compare=False)
+    shared: SharedCode | None = field(default=None, compare=False)
+
+    @property
+    def code(self) -> tuple[Kernel, tuple[int, ...]]:
+        """The kernel whose code computes this one, and where in bytes its tensors begin."""
+        if self.shared is None or self.shared.key != self.key:
+            return self, (0,) * len(self.tensors)
+        pairs = zip(self.tensors, self.shared.begins, strict=True)
+        begins = (replace(spec, shape=(begin,)).num_bytes for spec, begin in pairs)
+        return self.shared.kernel, tuple(begins)
 
     @property
     def opened(self) -> OpenSizes | None:

@@ -21,7 +21,7 @@ from ....lowering.value import Value
 from ....ops.tensor import TensorSpec
 from ..code.workspace import plan_workspace, read_before_written, tensors_of
 from ..isa.bfloat16 import STORED
-from ..isa.dot4 import FACTORS
+from ..isa.dot4 import FACTOR_TYPES
 from ..kernels.kernel import Kernel
 from .session_handles import CpuSessionHandles
 
@@ -31,7 +31,7 @@ Calls = Sequence[tuple[int, Implementation[Kernel]]]
 Workspace = Mapping[object, Place]
 """Where tensors lie that have no place of their own, by their roots."""
 
-WEIGHTS = ("float32", STORED, *FACTORS.values())
+WEIGHTS = ("float32", STORED, *FACTOR_TYPES.values())
 """The types of weights; other constants are indices, and not random."""
 
 _BLOCK = 1 << 18  # random numbers, repeated to fill a memory

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ....graph.operators import Operator
 from ....schedule.rounding import INT8
 from ..core import Core
+from ..kernels.conv.fold import folds
 from ..kernels.factors import Factors, dot4_of
 from ..kernels.winograd.model import choose_winograd, predicted_times, variant_name
 from .base import LoweringConfig
@@ -51,6 +52,8 @@ def faster_in_bytes(op: Operator, factors: Factors, config: LoweringConfig, rows
     if op.kind != "conv2d" or not config.winograd:
         return True
     conv, core = conv_of(op), config.core
+    if conv.channels < core.lanes and not folds(conv):
+        return True  # the image is row-major, which Winograd's algorithm does not read
     return choose_winograd(conv, core, config.workers, config.balance, speed) is None
 
 

@@ -23,6 +23,7 @@ from ....lowering.product import product_of
 from ....ops.epilogue import Broadcast, Epilogue, Operand, Step
 from ....relax_ir.constants import constant_array, held_array
 from ....schedule.rounding import INT8
+from ..core import Core
 from ..isa.dot4 import small
 from ..isa.int8 import Grid
 from ..kernels.conv.conv2d import conv2d_kernel
@@ -102,7 +103,7 @@ def stored_on_grids(
         if grid is not None and len(op.outputs) == 1 and op.outputs[0] not in wide:
             grids[op.outputs[0]] = grid
     able = {
-        op.name: factors_of(found[0], op)
+        op.name: factors_of(found[0], op, config.core)
         for op in graph.operators
         if (found := _multipliable(op, config, grids)) is not None
     }
@@ -314,13 +315,14 @@ def _operands(
     found = _INTEGERS[op.kind](op, config) if isinstance(grid, Grid) else None
     if not isinstance(grid, Grid) or found is None:
         return None
-    factors = factors_of(found[0], op)
+    factors = factors_of(found[0], op, config.core)
     return (grid, *found, factors) if _chosen(op, factors, config) else None
 
 
-def factors_of(integers: np.ndarray, op: Operator) -> Factors:
-    """Return what an operator multiplies by."""
-    return "small quads" if small(integers, _NEIGHBOURS[op.kind]) else "quads"
+def factors_of(integers: np.ndarray, op: Operator, core: Core) -> Factors:
+    """Return what an operator multiplies by; small ones only if that is faster."""
+    faster = core.int8_dot4 is not None and core.int8_dot4.small is not None
+    return "small quads" if faster and small(integers, _NEIGHBOURS[op.kind]) else "quads"
 
 
 def _after(first: tuple[str, Broadcast], epilogue: Epilogue) -> Epilogue:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from tvm import relax
@@ -11,17 +12,21 @@ from ....graph.operators import Operator
 from ....graph.rearrange import Rearrangement
 from ....lowering.no_rule import NoRule, shape_of
 from ....ops.size import size_of
+from ....ops.tensor import TensorSpec
 from ....ops.window import Window
 from ....relax_ir.expressions import is_float32
 from ..isa.storage import Format
 from ..kernels.compose import fused_horizontally, with_shapes
 from ..kernels.convert import unblock_kernel
+from ..kernels.kernel import Kernel, SharedCode
 from ..kernels.layout import PLAIN
 from ..kernels.maps.planes import Planes, planes_kernel
 from ..kernels.rows.strided import StridedMap, strided_kernel
 from ..kernels.storage import with_storage
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
+
+_LINE = 64  # bytes: the alignment that code expects of a tensor
 
 
 def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -149,9 +154,18 @@ def mapped(
         arguments.append(argument.strides)
     strided = StridedMap(moved.stored, moved.strides, op.epilogue, tuple(arguments))
     bindings = tuple(binder.plain(expr) for expr in (source, *op.arguments))
-    kernel = with_storage(
-        strided_kernel(strided, config.core),
-        {} if read is None else {0: read},
-        {} if written is None else {0: written},
-    )
-    return row_major(kernel, bindings, op)
+
+    def kernel_of(strided: StridedMap) -> Kernel:
+        return with_storage(
+            strided_kernel(strided, config.core),
+            {} if read is None else {0: read},
+            {} if written is None else {0: written},
+        )
+
+    choice = row_major(kernel_of(strided), bindings, op)
+    begin, part = strided.part(_LINE // TensorSpec((1,), choice.kernel.inputs[0].dtype).num_bytes)
+    if part == strided:
+        return choice
+    begins = (begin, *[0] * (len(choice.kernel.tensors) - 1))
+    shared = SharedCode(choice.kernel.key, kernel_of(part), begins)
+    return replace(choice, kernel=replace(choice.kernel, shared=shared))

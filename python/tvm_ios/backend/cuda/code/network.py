@@ -10,7 +10,7 @@ stages, and those of leaving values after them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -117,7 +117,7 @@ class _CudaEmitter(Emitter[CudaStage]):
     def begin(self) -> None:
         """Do nothing: no setup is needed."""
 
-    def call(self, stages: tuple[CudaStage, ...], visible: set[relax.Var]) -> None:
+    def call(self, stages: tuple[CudaStage, ...], visible: Container[relax.Var]) -> None:
         """Emit the calls of ``stages``, after the copies of values that enter."""
         while self.entering:
             self._place(self.entering.pop(0))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from tvm import relax
@@ -54,7 +54,7 @@ class StageProgram:
     @staticmethod
     def joined(
         stages: Sequence[CudaStage],
-        visible: Collection[relax.Var],
+        visible: Container[relax.Var],
         synchronization: Synchronization,
         slots: Slots,
     ) -> StageProgram:
@@ -64,7 +64,7 @@ class StageProgram:
         ----------
         stages : sequence of CudaStage
             The stages.
-        visible : collection of relax.Var
+        visible : container of relax.Var
             Values that others read; none of them is a part of another value.
         synchronization : Synchronization
             Whether a launch waits for what it reads, or for all stages before its own.

@@ -13,7 +13,7 @@ import tvm
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from tvm_ios.backend.cpu.code.core_claims import CoreClaims
+from tvm_ios.backend.cpu.code.core_claims import CoreClaims, claims_source
 from tvm_ios.backend.cpu.code.functions import build_functions
 from tvm_ios.target import resolve
 
@@ -28,7 +28,8 @@ def launch(cores: np.ndarray) -> None:
         starts = T.arg("cores", T.buffer((tasks,), "int32", layout=None))
         claims = CoreClaims(target)
         T.buffer_store(starts, T.call_extern("int32", "sched_getcpu"), [0])
-        with claims.before_launch():
+        source = tvm.ir.StringImm(claims_source(target))
+        with T.attr(0, "pragma_import_llvm", source), claims.before_launch():
             for task in range(1, tasks):
                 claims.at_start(tvm.tirx.const(task, "int32"))
                 T.buffer_store(starts, T.call_extern("int32", "sched_getcpu"), [task])

@@ -40,6 +40,8 @@ def test_the_features_of_known_cpus() -> None:
     assert features("haswell") == ["fma", "f16c", "avx2"]
     assert {"avx512f", "avx512vl", "avx512bw"} < set(features("skylake-avx512"))
     assert "avx512bf16" in features("znver4")
+    assert "avxvnni" in features("alderlake")
+    assert {"avxvnni", "avxifma", "avxvnniint8", "avxvnniint16"} < set(features("arrowlake-s"))
     assert (
         cpu_check.required_features(
             tvm.target.Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu"})
@@ -75,7 +77,8 @@ def test_aarch64_is_asked_too(compiled_for: str, more: list[str], cpu: str, runs
     )
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("checked")
-        with cpu_check.checked_cpu(target):
+        source = tvm.ir.StringImm(cpu_check.check_source(target))
+        with T.attr(0, "pragma_import_llvm", source), cpu_check.checked_cpu(target):
             T.evaluate(T.call_extern("int32", "ran"))
     first, second = called_by_qemu(builder.get(), "checked", target, cpu)
     assert first == second

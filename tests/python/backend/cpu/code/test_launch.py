@@ -29,11 +29,16 @@ from tvm_ios.backend.cpu.code.pipeline import SYMBOL
 from tvm_ios.backend.cpu.code.region import Place
 from tvm_ios.backend.cpu.code.units import Unit
 from tvm_ios.backend.cpu.code.waits import Wait, WaitPlan
+from tvm_ios.ops.tensor import TensorSpec
 from tvm_ios.ops.tir_function import on_stack
 from tvm_ios_runtime.helpers import SET_LAUNCHER
 
 SOURCES = Path(__file__).parents[5] / "src"
 MOST_UNITS = 2000
+ARGUMENTS = [
+    TensorSpec((1 + 2 * MOST_UNITS,), "int32"),
+    TensorSpec((3 * MOST_UNITS,), "int64"),
+]
 CPP = """
 #include <thread>
 #include <vector>
@@ -121,16 +126,15 @@ def driver(name: str, launch: LaunchCode, workers: int) -> tirx.PrimFunc:
     """Run a launch by the launcher that is set, else on the calling thread as worker 0."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
-        log = T.arg("log", T.buffer((1 + 2 * MOST_UNITS,), "int32", layout=None))
-        record = T.arg("record", T.buffer((3 * MOST_UNITS,), "int64", layout=None))
+        log, record = T.arg("log", T.handle()), T.arg("record", T.handle())
         arguments, state = on_stack([2], "int64"), on_stack([launch.state_bytes], "int8")
         result = on_stack([1], "int32")
 
         def call(part: str, *more: object) -> object:
             return T.call_extern("int32", launch.function(part), *more)
 
-        begun = call("launch", arguments.data, state.data, log.data, record.data)
-        T.buffer_store(result, begun, [0])
+        T.evaluate(call("read", arguments.data, log, record))
+        T.buffer_store(result, call("launch", arguments.data, state.data), [0])
         with T.If(result[0] < 0), T.Then(), T.serial(workers) as worker:
             T.evaluate(call("work", arguments.data, state.data, worker))
     return builder.get()
@@ -142,7 +146,7 @@ class Launches:
     def __init__(self, tables: Sequence[LaunchTables], folder: Path) -> None:
         call = KernelCall("log_units", (Place(0),), False)
         launches = [
-            LaunchCode(f"launch{n}", t, [call], [0] * t.num_units, 2, None, True)
+            LaunchCode(f"launch{n}", t, [call], [0] * t.num_units, ARGUMENTS, None, True)
             for n, t in enumerate(tables)
         ]
         drivers = {

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .....ops.epilogue import NOTHING, Epilogue
-from .....ops.size import AnyShape, AnySize, is_open
+from .....ops.size import AnyShape, AnySize, hint_of, is_open
 from .....ops.strides import Strides
 
 
@@ -33,6 +33,29 @@ class StridedMap:
         """Whether a size, a stride or an offset is open."""
         numbers = (n for read in self.reads for n in (read.size, *read.steps, read.offset))
         return is_open(self.shape) or is_open(numbers)
+
+    def part(self, line: int) -> tuple[int, StridedMap]:
+        """Return the same map of the part of its source that it reads, and where that begins.
+
+        Parts begin at multiples of ``line`` elements, so that equal slices of a tensor become equal
+        maps wherever they begin. Of what is known only when a network runs the part is the whole.
+        """
+        read = self.source
+        numbers = (*self.shape, read.size, read.offset, *read.steps)
+        if self.opened or not all(isinstance(n, int) for n in numbers):
+            return 0, self
+        reach = [
+            (hint_of(size) - 1) * hint_of(step)
+            for size, step in zip(self.shape, read.steps, strict=True)
+        ]
+        offset = hint_of(read.offset)
+        first = offset + sum(min(0, distance) for distance in reach)
+        last = offset + sum(max(0, distance) for distance in reach)
+        if not 0 <= first <= last < hint_of(read.size):
+            return 0, self
+        begin = first - first % line
+        source = Strides(last + 1 - begin, read.steps, offset - begin)
+        return begin, replace(self, source=source)
 
 
 @dataclass(frozen=True)

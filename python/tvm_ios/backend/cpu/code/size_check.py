@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The refusal of sizes that a region's code is not right for."""
+
+from __future__ import annotations
+
+from tvm.tirx.script import builder as T
+
+from ....ops.size import LARGEST_SIZE, Size, text_of
+from .region import Region
+
+
+def check_sizes(region: Region) -> None:
+    """Emit the checks of open sizes: of their bounds, and of what was assumed of them."""
+    assert region.opened is not None, "some size is open"
+    for variable, (least, most) in region.opened.bounds.items():
+        with T.Assert(variable >= least, f"The size {variable.name} must be at least {least}."):
+            pass
+        with T.Assert(variable <= most, f"The size {variable.name} must be at most {most}."):
+            pass
+    for condition in region.opened.conditions:
+        with T.Assert(condition, f"The sizes of the inputs must fulfil {text_of(condition)}."):
+            pass
+    for count in _counts(region):
+        fits = count.expr <= LARGEST_SIZE
+        with T.Assert(fits, f"A tensor of {count} elements is too large."):
+            pass
+
+
+def _counts(region: Region) -> list[Size]:
+    """Return the numbers of elements of all tensors that depend on open sizes, each once."""
+    counts = {
+        spec.num_elements: None
+        for stage in region.stages
+        for implementation in stage.implementations
+        for spec in implementation.kernel.tensors
+    }
+    return [count for count in counts if isinstance(count, Size)]

@@ -18,6 +18,7 @@ from . import forks
 from .arrays import ALIGNMENT, check_outputs, empty_for
 from .bits import tensor_dtype
 from .bound import BoundCall, exclusive
+from .calls import Call, prepare_calls
 from .captures import CAPTURE_LOCK
 from .cores import CORES
 from .cuda import DeviceFailure, explained
@@ -27,7 +28,6 @@ from .helpers import use_helpers
 from .lengths import Lengths
 from .memory import DeviceMemory, cuda_device
 from .opening import LibraryError, check_device, load_runtime, open_library, open_machine
-from .prepared import PreparedCall, prepare_calls
 from .session import Session, Sessions, to_array
 from .streams import stream_lock
 from .tensor_info import TensorInfo, check_dimensions
@@ -74,7 +74,7 @@ class Model:
         new_sessions: Callable[[], Sessions],
         dispatcher: Dispatcher,
         metadata: Mapping[str, Any],
-        calls: Sequence[PreparedCall | None],
+        calls: Sequence[Call | None],
         helped: bool,
     ) -> None:
         self.metadata, self._calls = dict(metadata), calls
@@ -163,7 +163,7 @@ class Model:
             written = self(*arrays) if outputs is None else outputs
             return BoundCall(arrays, written, exclusive(lambda: self(*arrays, out=written)))
         if outputs is None:
-            outputs = list(map(empty_for, self.signatures[signature].outputs))
+            outputs = list(map(empty_for, call.outputs_for(arrays)))
         run = call.bind(arrays, outputs)
         return BoundCall(arrays, outputs, lambda: self._on_workers(run))
 

@@ -7,7 +7,7 @@ tensors, allocates the outputs and calls the driver (:file:`src/runtime/prepared
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -16,47 +16,11 @@ import tvm_ffi
 
 from .arrays import check_outputs, exported, readable, to_array
 from .bits import BITS, numpy_dtype, tensor_dtype
-from .library import load_library
 from .signatures import Signature
 from .tensor_info import TensorInfo
 
 OnWorkers = Callable[[Callable[[], Any]], Any]
 """Calls a function where it may use a model's workers."""
-
-_EXCHANGED = frozenset(
-    (
-        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-        *("bool", "float16", "float32", "float64", *BITS),
-    )
-)
-"""Types of tensors that NumPy and DLPack have, and those that are exchanged as bits."""
-
-
-def prepare_calls(
-    library: tvm_ffi.Module, signatures: Sequence[Signature], metadata: Mapping[str, Any]
-) -> list[PreparedCall | None]:
-    """Return the call of each signature of a library; None if it needs a virtual machine.
-
-    Libraries for a GPU, and those of earlier releases, need it.
-
-    Raises
-    ------
-    ImportError
-        If ``libtvm_ios.so`` cannot be loaded.
-    """
-    calls: list[PreparedCall | None] = []
-    for signature, described in zip(
-        signatures, metadata.get("signatures", [metadata]), strict=True
-    ):
-        direct = described.get("direct")
-        infos = (*signature.inputs, *signature.outputs)
-        if direct is None or any(info.dtype not in _EXCHANGED for info in infos):
-            calls.append(None)
-            continue
-        load_library()
-        driver = library.get_function(direct["function"], query_imports=True)
-        calls.append(PreparedCall(driver, signature, direct["parameters"]))
-    return calls
 
 
 class PreparedCall:
@@ -137,6 +101,10 @@ class PreparedCall:
             check_outputs(self._outputs, outputs, arrays)
             given = [*self._readable(arrays), *tensors[len(arrays) :]]
             on_workers(lambda: run(call, *given))
+
+    def outputs_for(self, _arrays: Sequence[np.ndarray]) -> tuple[TensorInfo, ...]:
+        """Return the outputs for some inputs."""
+        return self._outputs
 
     def bind(
         self, arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]

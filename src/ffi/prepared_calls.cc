@@ -88,6 +88,11 @@ PreparedCallRef NewPreparedCall(ffi::Function driver, Specs inputs, Specs output
       plan.workspaces.emplace_back("a workspace", kByte, ffi::ShapeView(&number, 1));
       continue;
     }
+    if (kind == "number") {
+      TVM_IOS_REQUIRE(number >= 0, ValueError) << "a size is not negative";
+      plan.parameters.push_back({DriverParameter::Kind::kNumber, static_cast<size_t>(number)});
+      continue;
+    }
     TVM_IOS_REQUIRE(kind == "input" || kind == "output", ValueError)
         << "a parameter of a driver cannot be " << kind;
     CheckRange(number, 0, plan.inputs.size() + plan.outputs.size(), "the number of a tensor");

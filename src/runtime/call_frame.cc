@@ -25,6 +25,10 @@ CallFrame::CallFrame(const CallPlan& plan)
     workspaces_[i].tensor.data = workspaces_[i].memory.get();
   }
   for (const DriverParameter& parameter : plan.parameters) {
+    if (parameter.kind == DriverParameter::Kind::kNumber) {
+      arguments_.emplace_back(static_cast<int64_t>(parameter.number));
+      continue;
+    }
     std::vector<Place>& places = parameter.kind == DriverParameter::Kind::kInput    ? inputs_
                                  : parameter.kind == DriverParameter::Kind::kOutput ? outputs_
                                                                                     : workspaces_;

@@ -21,9 +21,9 @@
 
 namespace tvm_ios {
 
-/*! \brief What a parameter of a driver is: a tensor of that kind, by its number. */
+/*! \brief What a parameter of a driver is: a tensor of that kind, by its number, or a number. */
 struct DriverParameter {
-  enum class Kind { kInput, kOutput, kWorkspace };
+  enum class Kind { kInput, kOutput, kWorkspace, kNumber };
   Kind kind;
   size_t number;
 };

@@ -16,10 +16,11 @@ namespace ffi = ::tvm::ffi;
 
 namespace {
 
-/*! \brief Return the plan if each output is one parameter, and the others are tensors, too. */
+/*! \brief Return the plan if each output is one parameter, and the tensors are there. */
 CallPlan Checked(CallPlan plan) {
   std::vector<int> written(plan.outputs.size());
   for (const DriverParameter& parameter : plan.parameters) {
+    if (parameter.kind == DriverParameter::Kind::kNumber) continue;
     const bool input = parameter.kind == DriverParameter::Kind::kInput;
     const bool output = parameter.kind == DriverParameter::Kind::kOutput;
     const auto& specs = input ? plan.inputs : output ? plan.outputs : plan.workspaces;

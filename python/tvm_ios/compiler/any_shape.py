@@ -64,11 +64,11 @@ def networks_of_any_shape(load: Load, error: OpenShapeError, *, search: bool) ->
             raise error from reason
         batches = [load(batch=batch) for batch in _BATCHES]
         return [(s, steps.choose(s, search=search and not i)) for i, s in enumerate(batches)]
-    networks = [(general, general.unsearched())]
-    if search:
-        example = load(shapes=_example(general))
-        networks.insert(0, (example, steps.choose(example)))
-    return networks
+    if not search:
+        return [(general, general.unsearched())]
+    example = load(shapes=_example(general))
+    schedule = steps.choose(example)
+    return [(example, schedule), (general, general.following(schedule))]
 
 
 def _example(scheduler: Scheduler) -> dict[str, tuple[int, ...]]:

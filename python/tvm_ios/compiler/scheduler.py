@@ -23,7 +23,7 @@ from ..graph.operators import Operator, OperatorGraph
 from ..lowering.emitter import LoweredSchedule, Network, Stages
 from ..lowering.replacements.find import Replacements
 from ..lowering.schedule_lowering import ScheduleLowering
-from ..lowering.stages import AnyStageBuilder
+from ..lowering.stages import AnyStageBuilder, estimated_seconds
 from ..measure.given import GivenCost, StageCost, given_cost
 from ..measure.timing.models import Variants, random_inputs
 from ..measure.transport.locations import LocalRunner, Runner
@@ -292,6 +292,25 @@ class Scheduler:
         adapted = self._new_schedule(operators, stages)
         check_schedule(adapted, self.graph)
         return adapted
+
+    def following(self, schedule: Schedule) -> Schedule:
+        """Return the stages of a schedule of known sizes, as far as open sizes can have them.
+
+        Nothing is measured. Operators that cannot share a stage run one after another.
+        """
+        mine = [(op.name, op.kind) for op in self.graph.operators]
+        if [(op.name, op.kind) for op in schedule.operators] != mine:
+            return self.unsearched()
+        builder, stages = self.stage_builder, []
+        lowering, costs = ScheduleLowering(builder), estimated_seconds(builder)
+        for stage in schedule.stages:
+            try:
+                stages.append(lowering.adapt(stage, costs))
+            except ScheduleError:
+                alone = (op.index for op in self.graph.operators if op.name in stage.operators)
+                stages += [self._unmeasured_stage(builder, (op,)) for op in alone]
+        operators = [describe(op, self.graph, builder) for op in self.graph.operators]
+        return self._new_schedule(operators, stages)
 
     def emit(self, schedule: Schedule) -> tvm.IRModule:
         """Return the module with the function lowered as ``schedule`` says.

@@ -268,6 +268,29 @@ AnySize: TypeAlias = int | Size
 AnyShape: TypeAlias = tuple[AnySize, ...]
 
 
+def unsimplified(expr: Expr) -> AnySize:
+    """Return the size of an expression as it is, where simplifying it would take long."""
+    if isinstance(expr, tirx.IntImm):
+        return int(expr.value)
+    for variable in tirx.analysis.undefined_vars(expr):
+        if variable in _owners:
+            return _owners[variable].unsimplified(expr)
+    raise TypeError(f"{expr} is no size")
+
+
+def described(size: AnySize) -> Any:
+    """Return a size as :mod:`tvm_ios_runtime.open_sizes` reads it."""
+    return _described(size.expr) if isinstance(size, Size) else size
+
+
+def _described(expr: Expr) -> Any:
+    if isinstance(expr, tirx.IntImm):
+        return int(expr.value)
+    if isinstance(expr, tvm.ir.Var):
+        return str(expr.name)
+    return [_SYMBOLS[type(expr)], _described(expr.a), _described(expr.b)]
+
+
 def text_of(expr: Expr) -> str:
     """Return an expression of sizes as people write it."""
     return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(expr))
@@ -434,6 +457,16 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     tirx.Max: tirx.max,
 }
 
+
+_SYMBOLS: dict[type, str] = {
+    tirx.Add: "+",
+    tirx.Sub: "-",
+    tirx.Mul: "*",
+    tirx.FloorDiv: "//",
+    tirx.FloorMod: "%",
+    tirx.Min: "min",
+    tirx.Max: "max",
+}
 
 _COMPUTE: dict[type, Callable[[Any, Any], Any]] = {
     **_BINARY,

@@ -6,12 +6,13 @@ Such a function needs no virtual machine: ``tvm_ios_runtime`` calls the driver i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tvm
 from tvm import relax
 
+from ....ops.size import described, is_known, size_of, unsimplified
 from .thread_pool import configures_threads
 
 
@@ -39,7 +40,9 @@ def direct_call(function: relax.Function) -> dict[str, Any] | None:
     -------
     dict or None
         The name of the driver, ``function``, and what its ``parameters`` are: an ``input`` of the
-        function or an ``output``, with its number, or a ``workspace`` with its number of bytes.
+        function or an ``output``, with its number, a ``workspace`` with its number of bytes, or a
+        ``number``. Where sizes are open, they are as :mod:`tvm_ios_runtime.open_sizes` reads them,
+        ``outputs`` has the shapes of the outputs, and ``dimensions`` where the inputs have which.
         None if the function does anything else, or returns anything else than what the driver
         writes, each of it once.
     """
@@ -63,11 +66,27 @@ def direct_call(function: relax.Function) -> dict[str, Any] | None:
     results = _value(function.body.body, values)
     if driver is None or results is None:
         return None
-    parameters = _parameters(driver, values, list(_leaves(results)))
-    static = all(map(_is_static, [*(p.ty for p in function.params), *_types(driver)]))
-    if parameters is None or not static:
+    returned = list(_leaves(results))
+    parameters = _parameters(driver, values, returned)
+    tensors = [*(p.ty for p in function.params), *_types(driver)]
+    if parameters is None or not all(map(_is_known, tensors)):
         return None
-    return {"function": str(driver.args[0].global_symbol), "parameters": parameters}
+    described = {"function": str(driver.args[0].global_symbol), "parameters": parameters}
+    return described | _open(function, [_types(driver)[t.number] for t in returned])
+
+
+def _open(function: relax.Function, outputs: Sequence[tvm.ir.Type]) -> dict[str, Any]:
+    """Describe the sizes that are open; nothing if none is."""
+    dimensions = {
+        str(size.name): (number, axis)
+        for number, parameter in enumerate(function.params)
+        for axis, size in enumerate(parameter.ty.shape.values)
+        if isinstance(size, tvm.ir.Var)
+    }
+    if not dimensions:
+        return {}
+    shapes = [[described(size_of(size)) for size in ty.shape.values] for ty in outputs]
+    return {"dimensions": dimensions, "outputs": shapes}
 
 
 def _calls_driver(value: relax.Expr) -> bool:
@@ -115,10 +134,13 @@ def _leaves(value: _Value) -> Iterator[_Tensor]:
 
 def _parameters(
     driver: relax.Call, values: dict[relax.Var, _Value], results: list[_Tensor]
-) -> list[tuple[str, int]] | None:
+) -> list[tuple[str, Any]] | None:
     """Return what the driver's parameters are; None if it is not known of all of them."""
-    parameters: list[tuple[str, int]] = []
+    parameters: list[tuple[str, Any]] = []
     for argument in driver.args[1].fields:
+        if isinstance(argument, tvm.ir.Var) and not isinstance(argument.ty, relax.TensorType):
+            parameters.append(("number", str(argument.name)))
+            continue
         value = _value(argument, values)
         if not isinstance(value, _Tensor) or value.kind != "input":
             return None
@@ -127,17 +149,17 @@ def _parameters(
         written = _Tensor("written", number)
         if written in results:
             parameters.append(("output", results.index(written)))
-        elif str(ty.dtype) == "uint8" and ty.ndim == 1 and _is_static(ty):
-            parameters.append(("workspace", int(ty.shape[0])))
+        elif str(ty.dtype) == "uint8" and ty.ndim == 1:
+            parameters.append(("workspace", described(unsimplified(ty.shape.values[0]))))
         else:
             return None
     returned = [kind for kind, _ in parameters].count("output")
     return parameters if returned == len(results) else None
 
 
-def _is_static(ty: tvm.ir.Type) -> bool:
+def _is_known(ty: tvm.ir.Type) -> bool:
     return (
         isinstance(ty, relax.TensorType)
         and isinstance(ty.shape, relax.ShapeExpr)
-        and all(isinstance(size, tvm.tirx.IntImm) for size in ty.shape.values)
+        and all(map(is_known, ty.shape.values))
     )

@@ -140,6 +140,7 @@ def _kernel_of_nests(
         outputs=tuple(specs[num_inputs:outputs]),
         scratch=tuple(specs[outputs:]),
         phases=tuple(_phase(nest, buffers, known) for nest in nests),
+        sizes=tuple(known.values()),
     )
 
 
@@ -178,7 +179,7 @@ def _instantiate(
     """Copy ``nest`` with new variables, working on the buffers ``actual``, of known sizes."""
     root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", nest))
     renewed = s_tir.renew_defs(tirx.PrimFunc([*sizes, *buffers], root))
-    given = [n.short if isinstance(n, Size) else n for n in sizes.values()]
+    given = [_typed(variable, size) for variable, size in sizes.items()]
 
     def replace(var: Any) -> Any:
         for old, new in zip(renewed.params, [*given, *actual], strict=True):
@@ -188,6 +189,11 @@ def _instantiate(
 
     rewrites = [(tvm.ir.Var, replace), (tirx.For, _serial)]
     return tvm_ffi.structural_map(renewed.body.block.body, rewrites)
+
+
+def _typed(variable: tirx.Var, size: AnySize) -> Any:
+    """Return a size as an expression of a variable's type; some functions count in 64 bits."""
+    return size.short.astype(str(variable.ty.dtype)) if isinstance(size, Size) else size
 
 
 def _serial(loop: tirx.For) -> tirx.For:

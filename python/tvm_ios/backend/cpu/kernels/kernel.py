@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 from tvm.tirx.script import builder as T
 
 from ....lowering.kernel import Kernel as AnyKernel
-from ....ops.size import AnySize, OpenSizes, Size
+from ....ops.size import AnyShape, AnySize, OpenSizes, Size
 from ....ops.tensor import TensorSpec
 from .plane import PlaneTiles
 
@@ -157,6 +157,8 @@ class Kernel(AnyKernel):
         Whether its float32 inputs and outputs may be stored as bfloat16, see :mod:`.storage`.
     finding : Finding or None
         What the driver looks at after the launch.
+    sizes : tuple of sizes
+        Those that its code computes with, if they are not among the shapes of its tensors.
     """
 
     phases: tuple[Phase, ...] = field(compare=False)
@@ -165,11 +167,12 @@ class Kernel(AnyKernel):
     variant: str | None = field(default=None, compare=False)
     narrows: bool = field(default=False, compare=False)
     finding: Finding | None = field(default=None, compare=False)
+    sizes: AnyShape = field(default=(), compare=False)
 
     @property
     def opened(self) -> OpenSizes | None:
         """The open dimensions that its sizes depend on; None if they are all known."""
-        sizes = (size for spec in self.tensors for size in spec.shape)
+        sizes = (size for shape in (self.sizes, *(t.shape for t in self.tensors)) for size in shape)
         return next((size.owner for size in sizes if isinstance(size, Size)), None)
 
     @property

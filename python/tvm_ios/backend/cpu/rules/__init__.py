@@ -13,6 +13,7 @@ from .dense import matmul
 from .indices import check_indices
 from .recurrence import recurrence
 from .regions import regions as pool_regions
+from .sizes import shape_to_tensor
 
 RULES: dict[str, Rule] = {
     "conv2d": first_of(conv2d, planes.narrow_groups),
@@ -48,6 +49,7 @@ RULES: dict[str, Rule] = {
     "broadcast_to": strided.movement,
     "strided_slice": first_of(reordered, strided.sampling, strided.movement),
     "split": strided.split,
+    "shape_to_tensor": shape_to_tensor,
 }
 
 __all__ = ["RULES", "Choice", "CpuLoweredGraph", "LoweringConfig", "Rule"]
@@ -63,10 +65,12 @@ OPEN_KINDS: frozenset[str] = frozenset(
         "elementwise",
         "expand_dims",
         "flatten",
+        "matmul",
         "max_pool2d",
         "mean",
         "permute_dims",
         "reshape",
+        "shape_to_tensor",
         "split",
         "squeeze",
         "strided_slice",

@@ -19,17 +19,19 @@ _MOST = 1024
 
 
 class OtherExample(Exception):
-    """What a network requires of its sizes does not hold for the example, but for another one.
+    """A network is to be read again, with what it requires of its sizes.
 
     Attributes
     ----------
     examples : dict of str to int
-        The other one, by the names of the dimensions.
+        An example for which that holds, by the names of the dimensions.
+    known : dict of str to int or str
+        Dimensions that have one size, or that of another dimension.
     """
 
-    def __init__(self, examples: dict[str, int]) -> None:
-        super().__init__(f"sizes such as {examples} are required")
-        self.examples = examples
+    def __init__(self, examples: dict[str, int], known: dict[str, int | str] | None = None) -> None:
+        super().__init__(f"sizes such as {examples} are required, and {known}")
+        self.examples, self.known = examples, known or {}
 
 
 def value_of(expr: Expr, hints: Hints) -> int:

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import s_tir, sym, tirx
 from tvm.tirx.script import builder as T
 
-from ....ops.size import AnyShape, AnySize, Size, evaluated
+from ....ops.size import AnyShape, AnySize, Size, evaluated, is_open
 from ....ops.tensor import TensorSpec
 from ..isa.near_zero import accurate_near_zero
 from .kernel import Emit, Kernel, Phase, phase
@@ -64,7 +64,9 @@ def generic_kernel(
     numbers = [p for p in scheduled.params if not _is_tensor(p)]
     known = dict(zip(numbers, sizes, strict=True))
     for tensor, shape in zip(tensors, shapes, strict=False):
-        known |= {d: n for d, n in zip(tensor.shape, shape, strict=True) if isinstance(d, tirx.Var)}
+        if is_open(shape):
+            pairs = zip(tensor.shape, shape, strict=True)
+            known |= {d: n for d, n in pairs if isinstance(d, tirx.Var)}
     key = ("generic", tvm_ffi.StructuralKey(narrow), tuple(known.values()))
     return _kernel_of_nests(name, key, scheduled, num_inputs, known)
 

@@ -9,10 +9,11 @@ from typing import Protocol, cast
 
 from .outcome import Outcome
 
-ONNX, VARIANTS, TORCH, PEERS = "onnx", "variants", "torch", "peers"
+ONNX, VARIANTS, OPEN, TORCH, PEERS = "onnx", "variants", "open", "torch", "peers"
 FORMS = {
     ONNX: ("as is", "deciding", "weights", "constants"),
     VARIANTS: ("types", "opsets"),
+    OPEN: ("batch", "data", "all"),
     TORCH: ("float32", "float16"),
     PEERS: ("ONNX Runtime", "OpenVINO"),
 }

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tvm import relax
 
-from ..ops.size import AnySize, hint_of, is_open
+from ..ops.size import AnySize, hint_of, is_open, require_least
 from ..ops.size import size_of as size_of_expr
+from ..support.errors import ModelError
 from .limits import Limits, size_of
 
 
@@ -55,6 +56,7 @@ class Bindings:
         var = self.builder.emit(expr)
         tensors = list(_tensors(var.ty))
         for tensor in tensors:
+            _require_elements(tensor, where)
             self._limits.check_tensor(_sizes(tensor), str(tensor.dtype), where)
         if self.is_known(expr):
             self._known.add(var)
@@ -160,6 +162,19 @@ def _tensors(type_: relax.Type) -> Iterator[relax.TensorType]:
             yield from _tensors(field)
     elif isinstance(type_, relax.TensorType):
         yield type_
+
+
+def _require_elements(tensor: relax.TensorType, where: str) -> None:
+    """Assume that open sizes, which are computed of others, are at least 1.
+
+    Raises
+    ------
+    ModelError
+        If one cannot be.
+    """
+    for size in map(size_of_expr, tensor.shape.values):
+        if not require_least(size, 1) and not isinstance(size, int):
+            raise ModelError(f"{where} has an axis of {size} elements, which is never 1 or more.")
 
 
 def _sizes(tensor: relax.TensorType) -> list[int]:

@@ -9,9 +9,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ..ops.size import AnyShape, AnySize, hints_of, is_open, size_of
+from ..ops.size import AnyShape, AnySize, Size, hints_of, is_empty, is_open, known_equal, size_of
 from ..support.errors import ModelError
 from .bindings import Bindings
+from .fitting import fitted
 
 HALVES = ("float16", "bfloat16")
 
@@ -44,7 +45,11 @@ class Emitter:
         """Bind ``expr`` to a variable, unless it is one or is a constant."""
         if isinstance(expr, relax.Var) or is_constant(expr):
             return expr
-        return self._bindings.add(expr, self.where)
+        return self._bindings.add(fitted(expr, self._as_written), self.where)
+
+    def _as_written(self, x: relax.Expr, shape: Sequence[AnySize]) -> relax.Expr:
+        """Return a tensor whose sizes, which are the same, are written in another way."""
+        return self._bindings.add(relax.op.reshape(x, tuple(shape)), self.where)
 
     def expect(self, count: int) -> None:
         """Count bindings before they are created and listed.
@@ -88,9 +93,9 @@ class Emitter:
         if value is not None and not is_open(shape):
             self.allocate(value.shape, str(value.dtype))
             return constant(value.reshape(shape))
-        if 0 in shape:  # Relax interprets 0 as the old size
-            return constant(np.zeros(shape, dtype_of(x)))
-        return x if shape_of(x) == tuple(shape) else self(relax.op.reshape(x, tuple(shape)))
+        if is_empty(shape):  # Relax interprets 0 as the old size
+            return self.full(shape, 0, dtype_of(x))
+        return x if has_shape(x, shape) else self(relax.op.reshape(x, tuple(shape)))
 
     def transpose(self, x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
         value = constant_array(x)
@@ -108,9 +113,16 @@ class Emitter:
             return constant(_cast_array(value, dtype))
         return self(relax.op.astype(x, dtype))
 
-    def scalar(self, value: float, like: relax.Expr) -> relax.Expr:
-        """Return a number as a constant of the data type of ``like``."""
+    def scalar(self, value: float | AnySize, like: relax.Expr) -> relax.Expr:
+        """Return a number in the data type of ``like``; a constant, unless it is an open size."""
+        if isinstance(value, Size):
+            return self.cast(self.open_number(value), dtype_of(like))
         return self.literal(value, dtype_of(like))
+
+    def open_number(self, size: AnySize) -> relax.Expr:
+        """Return a size as a tensor without axes, of int64."""
+        listed = self(relax.op.shape_to_tensor(relax.ShapeExpr([size])))
+        return self(relax.op.reshape(listed, ()))
 
     def literal(self, value: float, dtype: str) -> relax.Expr:
         """Return a number of an operator's definition as a constant of a type.
@@ -179,13 +191,14 @@ class Emitter:
             The tensor.
         axis : int
             The axis, not negative.
-        begin, end, step : int
+        begin, end, step : size
             As in Python.
         """
-        if (begin, end, step) == (0, shape_of(x)[axis], 1):
+        whole = known_equal(begin, 0) and known_equal(end, shape_of(x)[axis])
+        if whole and step == 1:
             return x
         value = constant_array(x)
-        if value is not None:
+        if value is not None and not is_open((begin, end)):
             self.allocate(value.shape, str(value.dtype))
             return constant(value[(slice(None),) * axis + (slice(begin, end, step),)])
         return self(relax.op.strided_slice(x, [axis], [begin], [end], [step]))
@@ -221,6 +234,12 @@ def constant_array(expr: relax.Expr) -> np.ndarray | None:
 def shape_of(x: relax.Expr) -> AnyShape:
     """Return the shape of a tensor, which is always known in a converted function."""
     return tuple(map(size_of, x.ty.shape.values))
+
+
+def has_shape(x: relax.Expr, shape: Sequence[AnySize]) -> bool:
+    """Return whether a tensor is known to have a shape, without an assumption."""
+    own = shape_of(x)
+    return len(own) == len(shape) and all(map(known_equal, own, shape))
 
 
 def dtype_of(x: relax.Expr) -> str:

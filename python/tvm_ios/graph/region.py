@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import tvm
 from tvm import relax
 
 from ..ops.epilogue import NOTHING, Broadcast, Epilogue, Operand, Step
@@ -57,8 +58,12 @@ class Uses:
 
 
 def _variables(expr: relax.Expr) -> tuple[relax.Var, ...]:
-    """Return the distinct free variables of ``expr`` in order of first occurrence."""
-    return tuple(relax.analysis.free_vars(expr))
+    """Return the distinct free variables of ``expr`` in order of first occurrence.
+
+    Open sizes are no values that anything computes.
+    """
+    found = relax.analysis.free_vars(expr)
+    return tuple(v for v in found if not isinstance(v.ty, tvm.ir.PrimType))
 
 
 @dataclass(frozen=True)

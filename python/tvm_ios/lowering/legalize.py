@@ -200,8 +200,5 @@ def _is_operator_call(value: relax.Expr) -> bool:
 
 
 def _is_reached(shape: AnyShape) -> bool:
-    """Return whether a tensor has axes, and 32-bit indices reach its elements.
-
-    TVM cannot narrow the index that it makes up for a tensor without axes.
-    """
-    return bool(shape) and math.prod(hints_of(shape)) <= _MAX_ELEMENTS
+    """Return whether 32-bit indices reach a tensor's elements."""
+    return math.prod(hints_of(shape)) <= _MAX_ELEMENTS

@@ -52,6 +52,11 @@ class OpenSizes:
         is decided by the example; how it is computed must not depend on it.
     examples : dict of str to int
         Examples of dimensions by name, where a network requires others than are usual.
+    known : dict of str to int or str
+        Dimensions by name that are no open ones, as the network requires one size, or that of
+        another dimension.
+    restarts : bool
+        Whether :class:`.OtherExample` is raised where that turns out.
     """
 
     hints: dict[tvm.ir.Var, int] = field(default_factory=dict)
@@ -59,11 +64,15 @@ class OpenSizes:
     conditions: list[Expr] = field(default_factory=list)
     assumes: bool = True
     examples: dict[str, int] = field(default_factory=dict)
+    known: dict[str, int | str] = field(default_factory=dict)
+    restarts: bool = False
     _prover: Prover = field(default_factory=Prover)
     _short: dict[tvm.ir.Var, tvm.ir.Var] = field(default_factory=dict)
 
-    def open(self, name: str, hint: int, least: int = 1, most: int = LARGEST_SIZE) -> Size:
-        """Add a dimension between two bounds, and return it."""
+    def open(self, name: str, hint: int, least: int = 1, most: int = LARGEST_SIZE) -> AnySize:
+        """Add a dimension between two bounds, and return it; it may be known already."""
+        if name in self.known:
+            return self._known(name, least, most)
         variable = tirx.Var(name, "int64")
         bounds = tvm.ir.Range.from_min_extent(_long(least), _long(most - least + 1))
         self.bounds[variable] = least, most
@@ -73,9 +82,22 @@ class OpenSizes:
         _owners[variable] = self
         return Size(variable, hint, self)
 
-    def restart(self, examples: dict[str, int]) -> None:
-        """Forget all dimensions, which will be opened again, with examples by name."""
-        self.__init__(examples=examples)  # type: ignore[misc]
+    def _known(self, name: str, least: int, most: int) -> AnySize:
+        """Return the size that a dimension is known to have."""
+        value = self.known[name]
+        if isinstance(value, int):
+            return value
+        variable = next(v for v in self.hints if v.name == value)
+        size = Size(variable, self.hints[variable], self)
+        for bound in (tirx.GE(variable, _long(least)), tirx.LE(variable, _long(most))):
+            self.decide(bound, True)
+        return size
+
+    def restart(self, required: OtherExample) -> None:
+        """Forget all dimensions, which will be opened again, with what is required of them."""
+        examples = {**self.examples, **required.examples}
+        known = {**self.known, **required.known}
+        self.__init__(examples=examples, known=known, restarts=True)  # type: ignore[misc]
 
     @property
     def variables(self) -> list[tvm.ir.Var]:
@@ -108,8 +130,23 @@ class OpenSizes:
         if proven is not None:
             return proven
         assumed = self._prover.simplify(condition if hinted else tirx.Not(condition))
+        known = self._solved(assumed) if self.restarts and self.assumes else {}
+        if known:
+            raise OtherExample({}, known)
         self.conditions.append(assumed)
         return hinted
+
+    def _solved(self, condition: Expr) -> dict[str, int | str]:
+        """Return the dimension that is no open one if a condition holds."""
+        if not isinstance(condition, tirx.EQ):
+            return {}
+        a, b = condition.a, condition.b
+        if isinstance(a, tvm.ir.Var) and isinstance(b, tirx.IntImm):
+            return {a.name: int(b.value)}
+        if isinstance(a, tvm.ir.Var) and isinstance(b, tvm.ir.Var):
+            first, second = sorted((a, b), key=self.variables.index)
+            return {second.name: first.name}
+        return {}
 
     def require(self, condition: Expr) -> bool:
         """Return whether a condition can hold, which is assumed then.
@@ -120,6 +157,8 @@ class OpenSizes:
             If it does not hold for the example, but for another one.
         """
         proven = self.proven(condition)
+        if not self.assumes:
+            return proven is True
         if proven is not None or self.hint(condition):
             return self.decide(condition, True)
         found = other_example(condition, self.conditions, self.hints, self.bounds)
@@ -306,6 +345,11 @@ def is_open(shape: Iterable[AnySize]) -> bool:
     return any(isinstance(size, Size) for size in shape)
 
 
+def is_empty(shape: Iterable[AnySize]) -> bool:
+    """Return whether a tensor has no elements; open sizes are at least 1."""
+    return any(not isinstance(size, Size) and size == 0 for size in shape)
+
+
 def hints_of(shape: Iterable[AnySize]) -> tuple[int, ...]:
     """Return a shape, or the example of an open one."""
     return tuple(map(hint_of, shape))
@@ -385,7 +429,9 @@ def broadcast(*shapes: Sequence[AnySize]) -> AnyShape:
                 continue
             if known_equal(result[axis], 1):
                 result[axis] = size
-            elif size != result[axis]:
+            elif require_equal(size, result[axis]):
+                result[axis] = size if isinstance(size, int) else result[axis]
+            else:
                 raise ValueError(f"shapes {tuple(shape)} and {tuple(result)} do not broadcast")
     return tuple(result)
 

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from tvm import tirx
+
+from .size import AnySize, Size, hint_of
 
 Expr = Any
 
@@ -15,14 +19,14 @@ class Window:
 
     Attributes
     ----------
-    size, out : int
+    size, out : int or Size
         Elements of the input and of the output axis.
     kernel, stride, dilation, before : int
         Taps, stride of the window, distance of the taps, padding in front.
     """
 
-    size: int
-    out: int
+    size: AnySize
+    out: AnySize
     kernel: int
     stride: int = 1
     dilation: int = 1
@@ -43,6 +47,13 @@ class Window:
 
     @property
     def padded(self) -> bool:
-        """Whether any tap of any output lies in the padding."""
-        last = self.position(self.out - 1, self.kernel - 1)
-        return self.before > 0 or last >= self.size
+        """Whether any tap of any output lies in the padding; true where sizes do not tell."""
+        behind = self.size - self.position(self.out - 1, self.kernel - 1)
+        if isinstance(behind, Size):
+            behind = int(behind.owner.proven(tirx.GT(behind.expr, tirx.const(0, "int64"))) is True)
+        return self.before > 0 or behind <= 0
+
+    @property
+    def hinted(self) -> Window:
+        """The window over an axis of the size that is assumed."""
+        return replace(self, size=hint_of(self.size), out=hint_of(self.out))

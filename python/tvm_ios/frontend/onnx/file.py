@@ -18,8 +18,8 @@ from .reading import read
 if TYPE_CHECKING:
     import onnx
 
-_EXAMPLES = 9
-"""How many examples of open dimensions are tried."""
+_EXAMPLES = 99
+"""How many times a model is read, with more of its dimensions known or other examples."""
 
 
 def from_file(path: Path, given: Given, opened: OpenSizes | None = None) -> tvm.IRModule:
@@ -41,11 +41,12 @@ def from_file(path: Path, given: Given, opened: OpenSizes | None = None) -> tvm.
     model = read(path)
     if opened is None:
         return _converted(path, model, given, None)
+    opened.restarts = True
     for _ in range(_EXAMPLES):
         try:
             module = _converted(path, model, given, opened)
         except OtherExample as required:
-            opened.restart(required.examples)
+            opened.restart(required)
         else:
             opened.assumes = False
             return module

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tvm import relax
 
+from ...ops.size import Size
 from ..emitter import dtype_of, shape_of
 from .narrow import Narrow
 from .operators.table import Value
@@ -80,8 +81,13 @@ def _type_of(value: Value) -> onnx.TypeProto:
 
     if isinstance(value, Narrow):
         return onnx.helper.make_tensor_type_proto(
-            code_of_dtype(value.dtype), shape_of(value.stored)
+            code_of_dtype(value.dtype), _dims(value.stored)
         )
     if not isinstance(value, relax.Expr):
         return onnx.TypeProto()
-    return onnx.helper.make_tensor_type_proto(code_of_dtype(dtype_of(value)), shape_of(value))
+    return onnx.helper.make_tensor_type_proto(code_of_dtype(dtype_of(value)), _dims(value))
+
+
+def _dims(x: relax.Expr) -> list[int | str]:
+    """Return the dimensions of a tensor; the names of open ones are what they are computed by."""
+    return [str(size) if isinstance(size, Size) else size for size in shape_of(x)]

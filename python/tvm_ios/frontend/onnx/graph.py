@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import relax
 
+from ...ops.examples import OtherExample
 from ...support.errors import ModelError
 from ...support.text import last_line
 from ..bindings import Bindings
@@ -177,7 +178,7 @@ class GraphConverter:
             wanted = [name in names for name in node.output]
             try:
                 results = self._node(node, wanted, scope)
-            except ModelError:
+            except (ModelError, OtherExample):
                 raise
             except Exception as error:  # TVM, onnx and NumPy raise various types
                 problem = f"{described(node)} cannot be converted: {last_line(error)}"

@@ -11,7 +11,7 @@ from tvm import relax
 
 from ...ops.size import AnySize, hints_of, is_open
 from ..bindings import Bindings
-from ..emitter import Emitter, constant, constant_array, dtype_of, is_constant, shape_of
+from ..emitter import Emitter, constant, constant_array, dtype_of, has_shape, is_constant
 
 SMALL = 1 << 16
 """Elements of a constant that is computed at once; shapes and pads are smaller."""
@@ -136,7 +136,7 @@ class NodeEmitter(Emitter):
 
     def broadcast(self, x: relax.Expr, shape: Sequence[AnySize]) -> relax.Expr:
         """Broadcast a tensor; the result of a constant is one if it is small."""
-        if shape_of(x) == tuple(shape):
+        if has_shape(x, shape):
             return x
         if is_constant(x) and not is_open(shape) and math.prod(hints_of(shape)) <= SMALL:
             self.allocate(shape, dtype_of(x))

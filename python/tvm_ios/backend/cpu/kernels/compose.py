@@ -89,6 +89,7 @@ def fused_horizontally(kernels: Sequence[Kernel]) -> Kernel:
             ),
         ),
         narrows=all(kernel.narrows for kernel in kernels),
+        sizes=tuple(size for kernel in kernels for size in kernel.sizes),
     )
 
 

@@ -8,15 +8,16 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from ....ops.size import AnySize
 from ....ops.tensor import TensorSpec
 from ..isa.storage import store
-from .kernel import Kernel, Phase
+from .kernel import Kernel, Phase, phase
 from .layout import Layout, blocks
 
 Expr = Any
 
 
-def block_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
+def block_kernel(shape: tuple[AnySize, ...], layout: Layout) -> Kernel:
     """Return the kernel that converts row-major ``[N, C, H, W]`` to the blocked ``layout``.
 
     A tile is one block of one row.
@@ -38,12 +39,12 @@ def block_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
         key=("to_blocked", shape, layout),
         inputs=(TensorSpec(shape),),
         outputs=(layout.spec(shape),),
-        phases=(Phase(n * count * h, emit),),
+        phases=(phase(n * count * h, emit),),
         narrows=True,
     )
 
 
-def unblock_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
+def unblock_kernel(shape: tuple[AnySize, ...], layout: Layout) -> Kernel:
     """Return the kernel that converts the blocked ``layout`` to row-major ``[N, C, H, W]``.
 
     A tile is one channel of one row.
@@ -64,7 +65,7 @@ def unblock_kernel(shape: tuple[int, ...], layout: Layout) -> Kernel:
         key=("to_plain", shape, layout),
         inputs=(layout.spec(shape),),
         outputs=(TensorSpec(shape),),
-        phases=(Phase(n * c * h, emit),),
+        phases=(phase(n * c * h, emit),),
         narrows=True,
     )
 

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import s_tir, sym, tirx
 from tvm.tirx.script import builder as T
 
-from ....ops.size import AnyShape, AnySize, Size, evaluated
+from ....ops.size import AnyShape, AnySize, Size, evaluated, is_open
 from ....ops.tensor import TensorSpec
 from ..isa.near_zero import accurate_near_zero
 from .kernel import Emit, Kernel, Phase, phase
@@ -64,7 +64,9 @@ def generic_kernel(
     numbers = [p for p in scheduled.params if not _is_tensor(p)]
     known = dict(zip(numbers, sizes, strict=True))
     for tensor, shape in zip(tensors, shapes, strict=False):
-        known |= {d: n for d, n in zip(tensor.shape, shape, strict=True) if isinstance(d, tirx.Var)}
+        if is_open(shape):
+            pairs = zip(tensor.shape, shape, strict=True)
+            known |= {d: n for d, n in pairs if isinstance(d, tirx.Var)}
     key = ("generic", tvm_ffi.StructuralKey(narrow), tuple(known.values()))
     return _kernel_of_nests(name, key, scheduled, num_inputs, known)
 
@@ -140,6 +142,7 @@ def _kernel_of_nests(
         outputs=tuple(specs[num_inputs:outputs]),
         scratch=tuple(specs[outputs:]),
         phases=tuple(_phase(nest, buffers, known) for nest in nests),
+        sizes=tuple(known.values()),
     )
 
 
@@ -178,7 +181,7 @@ def _instantiate(
     """Copy ``nest`` with new variables, working on the buffers ``actual``, of known sizes."""
     root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", nest))
     renewed = s_tir.renew_defs(tirx.PrimFunc([*sizes, *buffers], root))
-    given = [n.short if isinstance(n, Size) else n for n in sizes.values()]
+    given = [_typed(variable, size) for variable, size in sizes.items()]
 
     def replace(var: Any) -> Any:
         for old, new in zip(renewed.params, [*given, *actual], strict=True):
@@ -188,6 +191,11 @@ def _instantiate(
 
     rewrites = [(tvm.ir.Var, replace), (tirx.For, _serial)]
     return tvm_ffi.structural_map(renewed.body.block.body, rewrites)
+
+
+def _typed(variable: tirx.Var, size: AnySize) -> Any:
+    """Return a size as an expression of a variable's type; some functions count in 64 bits."""
+    return size.short.astype(str(variable.ty.dtype)) if isinstance(size, Size) else size
 
 
 def _serial(loop: tirx.For) -> tirx.For:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 from tvm.tirx.script import builder as T
 
 from ....lowering.kernel import Kernel as AnyKernel
-from ....ops.size import AnySize, OpenSizes, Size
+from ....ops.size import AnyShape, AnySize, OpenSizes, Size
 from ....ops.tensor import TensorSpec
 from .plane import PlaneTiles
 
@@ -178,6 +178,8 @@ class Kernel(AnyKernel):
         What the driver looks at after the launch.
     shared : SharedCode or None
         Another kernel whose code computes this one.
+    sizes : tuple of sizes
+        Those that its code computes with, if they are not among the shapes of its tensors.
     """
 
     phases: tuple[Phase, ...] = field(compare=False)
@@ -186,6 +188,7 @@ class Kernel(AnyKernel):
     variant: str | None = field(default=None, compare=False)
     narrows: bool = field(default=False, compare=False)
     finding: Finding | None = field(default=None, compare=False)
+    sizes: AnyShape = field(default=(), compare=False)
     shared: SharedCode | None = field(default=None, compare=False)
 
     @property
@@ -200,7 +203,7 @@ class Kernel(AnyKernel):
     @property
     def opened(self) -> OpenSizes | None:
         """The open dimensions that its sizes depend on; None if they are all known."""
-        sizes = (size for spec in self.tensors for size in spec.shape)
+        sizes = (size for shape in (self.sizes, *(t.shape for t in self.tensors)) for size in shape)
         return next((size.owner for size in sizes if isinstance(size, Size)), None)
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....ops.size import AnySize
 from ....ops.tensor import TensorSpec
 from ..isa.bfloat16 import nearest
 
@@ -24,11 +25,12 @@ class Layout:
 
     block: int = 0
 
-    def spec(self, shape: Sequence[int], dtype: str = "float32") -> TensorSpec:
+    def spec(self, shape: Sequence[AnySize], dtype: str = "float32") -> TensorSpec:
         """Return the tensor in memory that holds a logical tensor of ``shape``."""
         if not self.block:
             return TensorSpec(tuple(shape), dtype)
         n, c, h, w = shape
+        assert isinstance(c, int), "the number of channels is known"
         return TensorSpec((n, blocks(c, self.block), h * w, self.block), dtype)
 
     def pack(self, data: np.ndarray) -> np.ndarray:

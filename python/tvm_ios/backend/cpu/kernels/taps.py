@@ -31,12 +31,14 @@ class ColumnTile:
     """A tile of ``width`` output columns that one set of registers computes.
 
     ``window`` and ``start``, the first column, are given if a tap may lie in the padding.
-    ``window`` is None if no tap of any column does.
+    ``window`` is None if no tap of any column does. A tile is ``guarded`` if any tap may, which is
+    known only at run time: its inputs there are replaced by zeros, or what stands for them.
     """
 
     width: int
     window: Window | None = None
     start: int = 0
+    guarded: bool = False
 
     def runs(self, taps: range) -> list[tuple[range, range]]:
         """Return (columns, taps) of neighbouring columns that read through the same taps inside.

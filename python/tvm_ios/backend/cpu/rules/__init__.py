@@ -3,7 +3,7 @@
 
 from . import planes, rows, strided
 from .attention import attention
-from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of, of_known_sizes
+from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of
 from .casts import cast
 from .channels import reordered
 from .channels_last import to_channels_first, to_channels_last
@@ -13,6 +13,7 @@ from .dense import matmul
 from .indices import check_indices
 from .recurrence import recurrence
 from .regions import regions as pool_regions
+from .sizes import shape_to_tensor
 
 RULES: dict[str, Rule] = {
     "conv2d": first_of(conv2d, planes.narrow_groups),
@@ -30,8 +31,8 @@ RULES: dict[str, Rule] = {
     "layer_norm": first_of(planes.channel_norm, rows.layer_norm),
     "group_norm": planes.group_norm,
     "instance_norm": planes.group_norm,
-    "mean": first_of(planes.plane_sum, of_known_sizes(rows.reduction)),
-    "sum": first_of(planes.plane_sum, of_known_sizes(rows.reduction)),
+    "mean": first_of(planes.plane_sum, rows.reduction),
+    "sum": first_of(planes.plane_sum, rows.reduction),
     "variance": rows.reduction,
     "max": rows.reduction,
     "min": rows.reduction,
@@ -48,6 +49,7 @@ RULES: dict[str, Rule] = {
     "broadcast_to": strided.movement,
     "strided_slice": first_of(reordered, strided.sampling, strided.movement),
     "split": strided.split,
+    "shape_to_tensor": shape_to_tensor,
 }
 
 __all__ = ["RULES", "Choice", "CpuLoweredGraph", "LoweringConfig", "Rule"]
@@ -55,6 +57,8 @@ __all__ = ["RULES", "Choice", "CpuLoweredGraph", "LoweringConfig", "Rule"]
 OPEN_KINDS: frozenset[str] = frozenset(
     {
         "adaptive_avg_pool2d",
+        "argmax",
+        "argmin",
         "astype",
         "avg_pool2d",
         "broadcast_to",
@@ -63,14 +67,21 @@ OPEN_KINDS: frozenset[str] = frozenset(
         "elementwise",
         "expand_dims",
         "flatten",
+        "layer_norm",
+        "matmul",
+        "max",
         "max_pool2d",
         "mean",
+        "min",
         "permute_dims",
         "reshape",
+        "shape_to_tensor",
+        "softmax",
         "split",
         "squeeze",
         "strided_slice",
         "sum",
+        "variance",
     }
 )
 """The operators whose rules take tensors of open sizes."""

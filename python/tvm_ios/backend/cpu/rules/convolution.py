@@ -182,8 +182,10 @@ def convolve(
     (Kernel, (InputBinding, InputBinding))
         The kernel, and the feature map and the weights as it reads them.
     """
-    suits = source.block == (0 if folds(conv) else config.core.lanes)
-    choice = bool(variants(conv)) and suits and constant_array(weights) is not None
+    suits = source.block == (0 if folds(conv.hinted) else config.core.lanes)
+    choice = (
+        not conv.is_open and bool(variants(conv)) and suits and constant_array(weights) is not None
+    )
     tiling = _winograd_tiling(conv, config, variant) if choice else None
     kernel, operands = _convolve_by(tiling, conv, data, source, weights, binder, config)
     return replace(kernel, variant=variant_name(tiling) if choice else None), operands

@@ -14,6 +14,7 @@ from tvm import s_tir, tirx
 from ....graph.operators import Operator
 from ....lowering.legalize import tir_of
 from ....lowering.no_rule import NoRule
+from ..kernels.compose import with_shapes
 from ..kernels.generic import generic_kernel
 from ..kernels.layout import PLAIN
 from .base import Choice
@@ -41,6 +42,9 @@ def generic(op: Operator, binder: InputBinder) -> Choice:
         kernel = generic_kernel(op.kind, function, len(bindings), legalized.shapes, legalized.sizes)
     except (tvm.error.InternalError, s_tir.ScheduleError) as error:
         raise NoRule from error  # indices that TVM cannot narrow, loops it cannot move
+    if () in legalized.shapes:  # TVM may have given such a tensor an axis
+        count = len(bindings)
+        kernel = with_shapes(kernel, legalized.shapes[:count], legalized.shapes[count:])
     _logger.info("operator %s (%s) has no rule: TVM's own lowering", op.name, op.kind)
     return Choice(kernel, bindings, PLAIN)
 

@@ -140,7 +140,8 @@ def plane_sum(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
         raise NoRule
     layout = Layout(core.lanes)
     batch, channels, pixels = source[0], source[1], source[2] * source[3]
-    factor = 1.0 if op.kind == "sum" else 1.0 / pixels
+    known = 1.0 / pixels if isinstance(pixels, int) else None
+    factor = 1.0 if op.kind == "sum" else known
     kernel = plane_sum_kernel(batch, channels, pixels, factor, op.epilogue, layout, core)
     bindings = (binder.feature_map(data, layout), *epilogue_inputs(op, binder, layout))
     return Choice(kernel, bindings, layout)

@@ -23,10 +23,11 @@ from ...core import Core
 from ...isa import amx, bfmmla
 from ...isa.emit import bind, select
 from ..factors import Factors
-from ..kernel import Kernel, Phase, Weights
+from ..kernel import SHARES, Kernel, Weights, phase
 from ..layout import Layout
+from ..open_row import cover_row, open_tile
 from ..plane import PlaneTiles
-from ..taps import ColumnTile, column_tiles
+from ..taps import ColumnTile
 from .amx import AmxTile
 from .bfmmla import BfmmlaTile
 from .shape import Conv2d, ConvShape
@@ -76,7 +77,7 @@ def conv2d_kernel(
         A kernel of one phase with one output per result.
     """
     emitter = ConvEmitter(conv, in_layout, out_layout, core, factors=factors, low=low)
-    phase = Phase(
+    tiles = phase(
         emitter.num_tiles,
         emitter.emit,
         weights=emitter.weights(),
@@ -87,8 +88,9 @@ def conv2d_kernel(
         key=("conv2d", conv, in_layout, out_layout, core, factors, low),
         inputs=emitter.input_specs(),
         outputs=emitter.output_specs(),
-        phases=(phase,),
-        plane=emitter.plane(),
+        phases=(tiles,),
+        plane=None if conv.is_open else emitter.plane(),
+        order="channels" if conv.is_open else None,
         narrows=True,
     )
 
@@ -140,7 +142,11 @@ class ConvEmitter(ConvShape):
         block = math.prod(self.weights_shape[1:])
 
         def first(tile: int) -> int:
-            return self._first_block(tile // self.plane_tiles % self.chunks) * block
+            if isinstance(self.num_tiles, int):
+                chunk = tile // self.plane_tiles % self.chunks
+            else:  # it is one of the shares; those of one image lie in the order of the chunks
+                chunk = tile * self.chunks // SHARES
+            return self._first_block(chunk) * block
 
         return Weights(1, first, prefetches=True)
 
@@ -231,7 +237,10 @@ class ConvEmitter(ConvShape):
         """
         width = self.tile.mr
         if not self.flat:
-            column_tiles(self.columns, width, emit, others)
+            cover_row(self.columns, width, emit, others)
+            return
+        if self.conv.is_open:
+            open_tile(self.columns, width, place, emit)
             return
         full, rest = divmod(self.columns.out, width)
         select(

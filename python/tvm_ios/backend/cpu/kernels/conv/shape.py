@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tvm.tirx.script import builder as T
+
 from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.size import AnySize, ceil_div, hint_of, is_open
 from .....ops.tensor import TensorSpec
 from .....ops.window import Window
 from ...core import Core
@@ -26,8 +29,10 @@ class Conv2d:
 
     Attributes
     ----------
-    batch, channels : int
-        Images and channels of the input; ``channels`` counts all groups.
+    batch : int or Size
+        Images of the input.
+    channels : int
+        Channels of the input, of all groups.
     rows, columns : Window
         How the kernel slides over height and width.
     out_channels : tuple of int
@@ -41,7 +46,7 @@ class Conv2d:
         are per channel.
     """
 
-    batch: int
+    batch: AnySize
     channels: int
     rows: Window
     columns: Window
@@ -54,6 +59,18 @@ class Conv2d:
         """Whether the convolution is a matrix product over all pixels."""
         axes = (self.rows, self.columns)
         return all(a.kernel == 1 and a.stride == 1 and not a.padded for a in axes)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a size is known only at run time."""
+        axes = (self.rows, self.columns)
+        return is_open((self.batch, *(size for a in axes for size in (a.size, a.out))))
+
+    @property
+    def hinted(self) -> Conv2d:
+        """The convolution of the sizes that are assumed."""
+        rows, columns = self.rows.hinted, self.columns.hinted
+        return replace(self, batch=hint_of(self.batch), rows=rows, columns=columns)
 
 
 class ConvShape:
@@ -108,19 +125,20 @@ class ConvShape:
         self.taps = tap_groups(core, self.columns)
         self.far_weights = 4 * math.prod(self.weights_shape) > core.l1_bytes
         self.chunks = blocks(sum(self.result_blocks), self.tile.nr)
-        per_plane = blocks(self.columns.out, self.tile.mr) if self.flat else self.rows.out
+        per_plane = ceil_div(self.columns.out, self.tile.mr) if self.flat else self.rows.out
         self.plane_tiles = per_plane
         self.num_tiles = conv.batch * self.chunks * per_plane
 
     def _choose_tile(self, core: Core) -> RegisterTile:
         """Choose the register tile for the weights of one chunk."""
+        columns = hint_of(self.columns.out)
         if self.tile_matmul:
             count, equal = self.group_blocks, self.conv.groups > 1
-            return tile_matmul_register_tile(self.tile_matmul, self.columns.out, count, equal)
+            return tile_matmul_register_tile(self.tile_matmul, columns, count, equal)
         block_bytes = 4 * math.prod(self.weights_shape[1:])
         return choose_tile(
             core,
-            self.columns.out,
+            columns,
             self.group_blocks,
             window=self.columns,
             block_bytes=block_bytes,
@@ -173,6 +191,9 @@ class ConvShape:
         """Return the feature map and the weights, as what a step multiplies."""
         image, weights = buffers[:2]
         shape, step = self.input_specs()[0].shape, self.multiplication.step
+        if self.conv.is_open and self.flat and not self.source.block:
+            shape = (*shape[:2], self.columns.size)
+            image = T.decl_buffer(shape, image.dtype, data=image.data, layout=None)
         if step > 1:
             shape = (*shape[:-1], shape[-1] // step)
         together = self.multiplication.together

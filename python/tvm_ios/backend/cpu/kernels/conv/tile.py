@@ -12,12 +12,14 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .....ops.tir_function import tile_scope
+from .....ops.size import ceil_div, hint_of
+from .....ops.tir_function import on_stack, tile_scope
 from ...isa.bfloat16 import FIRST
-from ...isa.emit import bind, lanes_of, loop, select, splat, unroll
+from ...isa.emit import bind, lanes_of, loop, select, splat, unroll, zeros
 from ...isa.epilogue import apply_epilogue
 from ...isa.storage import store
 from ..layout import blocks
+from ..open_row import guarded_places
 from ..prefetch import NEAR, Ahead, fetch_near, per_line
 from ..taps import ColumnTile, add_taps, each_group, readers, rows_inside
 from .shape import ConvShape
@@ -107,6 +109,7 @@ class ConvTile:
         conv = self.conv
         begin = bind(conv.columns.position(first, 0))
         ahead = self._ahead(first)
+        copied = self._copied(tile) if tile.guarded else None
 
         def channel_block(index: Expr) -> None:
             channels = conv.in_block
@@ -117,7 +120,10 @@ class ConvTile:
             def row_of_taps(r: Expr, row: Expr) -> None:
                 if ahead:
                     ahead.step(index * conv.rows.kernel + r)
-                self._fetch_inputs(index + 1, row, begin, tile)
+                if tile.guarded:
+                    self._copy_inputs(copied, index, row, begin)
+                else:
+                    self._fetch_inputs(index + 1, row, begin, tile)
 
                 def group(taps: range, left: Expr) -> None:
                     loop(channels, partial(step, r, row, taps, left))
@@ -125,13 +131,19 @@ class ConvTile:
                 each_group(conv.core, conv.columns, tile, group)
 
             def step(r: Expr, row: Expr, taps: range, left: Expr, c: Expr) -> None:
-                start = begin + left * conv.columns.dilation
+                start = left * conv.columns.dilation
+
+                def load(distance: int) -> Expr:
+                    if tile.guarded:
+                        return splat(copied[start + distance, c], conv.lanes)
+                    return self._input(index, c, row, begin + start + distance)
+
                 add_taps(
                     conv.columns,
                     tile,
                     taps,
                     registers,
-                    lambda distance: self._input(index, c, row, start + distance),
+                    load,
                     lambda k, tap: self._weight(k, index, r, c, left + tap),
                     conv.multiplication.multiply_add,
                 )
@@ -141,18 +153,45 @@ class ConvTile:
 
         loop(blocks(conv.steps, conv.in_block), channel_block)
 
+    def _copied(self, tile: ColumnTile) -> Any:
+        """Allocate memory for what the columns of a tile read of a row of one block of channels."""
+        window = self.conv.columns
+        read = window.distance(tile.width - 1, window.kernel - 1) + 1
+        return on_stack((read, self.conv.in_block), str(self.buffers.image.dtype))
+
+    def _copy_inputs(self, copied: Any, index: Expr, row: Expr, begin: Expr) -> None:
+        """Copy what a tile reads of a row, with zeros in the padding."""
+        conv = self.conv
+        count, vector = copied.shape[0], lanes_of(0, conv.in_block)
+
+        def position(distance: Expr) -> None:
+            inside, column = guarded_places(conv.columns, begin, distance)
+            with T.If(inside):
+                with T.Then():
+                    place = self.place(index, 0, row, column)
+                    if conv.source.block:
+                        place[-1] = vector
+                    value = self.buffers.image[tuple(place)]
+                    T.buffer_store(copied, value, [distance, vector])
+                with T.Else():
+                    T.buffer_store(copied, zeros(conv.in_block), [distance, vector])
+
+        loop(int(count), position)
+
     def _ahead(self, first: Expr) -> Ahead | None:
         """Return this tile's share of the next chunk's weights, None if there is no gain."""
         conv, vector = self.conv, self.conv.vector
         steps = blocks(conv.steps, conv.in_block) * conv.rows.kernel
-        per_row = blocks(conv.columns.out, conv.tile.mr)
-        num_tiles = conv.rows.out * per_row
+        per_row = ceil_div(conv.columns.out, conv.tile.mr)
+        num_tiles = hint_of(conv.rows.out * per_row)
         block = math.prod(conv.weights_shape[1:-1])
         last = self.prefetch_target is None and conv.chunks == 1
         if last or num_tiles == 1 or not conv.far_weights:
             return None
         share = blocks(conv.tile.nr * block, num_tiles * steps)
         tile = self.row * per_row + first // conv.tile.mr
+        if conv.conv.is_open:
+            tile = T.min(tile, num_tiles)  # what is behind the chunk is not needed yet
         begin = self.next_block * (block * vector)
         if self.prefetch_target is not None:
             begin = T.Select(self.next_block == self.block, self.prefetch_target, begin)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.size import AnySize, is_open
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from .....ops.window import Window
@@ -25,11 +26,12 @@ from ...isa.emit import bind, lanes_of, splat
 from ...isa.epilogue import apply_epilogue
 from ...isa.maximum import maximum, maximum_source
 from ...isa.storage import store
-from ..kernel import Kernel, Phase
+from ..kernel import Kernel, Order, phase
 from ..layout import Layout, blocks
+from ..open_row import cover_row, guarded_places
 from ..plane import PlaneTiles
 from ..rows.scan import add_vectors
-from ..taps import ColumnTile, column_tiles, rows_inside
+from ..taps import ColumnTile, rows_inside
 from .window_reduce import pooled, pooled_width, weighted_sums, weighted_width
 
 Expr = Any
@@ -44,7 +46,8 @@ class Planes:
     ----------
     window_reduce : {"depthwise", "max", "average", "identity"}
         The window's weighted sum, its maximum, its mean, or its only value.
-    batch, channels : int
+    batch : int or Size
+    channels : int
     rows, columns : Window
         How the window slides over height and width.
     pad_after : (int, int)
@@ -56,7 +59,7 @@ class Planes:
     """
 
     window_reduce: WindowReduce
-    batch: int
+    batch: AnySize
     channels: int
     rows: Window
     columns: Window
@@ -92,8 +95,9 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
         key=("planes", planes, layout, core),
         inputs=emitter.input_specs(),
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
-        phases=(Phase(emitter.num_tiles, emitter.emit, sources=frozenset(sources)),),
+        phases=(phase(emitter.num_tiles, emitter.emit, sources=frozenset(sources)),),
         plane=emitter.plane_tiles(),
+        order=emitter.order,
         narrows=True,
     )
 
@@ -109,13 +113,27 @@ class PlanesEmitter:
         self.blocks = blocks(planes.channels, core.lanes)
         self.num_tiles = planes.batch * self.blocks * planes.rows.out
         width = weighted_width if planes.window_reduce == "depthwise" else pooled_width
-        self.width = width(core, planes.columns)
+        self.width = width(core, planes.columns.hinted)
 
-    def plane(self, height: int, width: int) -> TensorSpec:
+    def plane(self, height: AnySize, width: AnySize) -> TensorSpec:
         return self.layout.spec((self.planes.batch, self.planes.channels, height, width))
 
-    def plane_tiles(self) -> PlaneTiles:
+    @property
+    def is_open(self) -> bool:
+        """Whether the number of its tiles or what they cover is known only at run time."""
         p = self.planes
+        return is_open((p.batch, p.rows.size, p.rows.out, p.columns.size, p.columns.out))
+
+    @property
+    def order(self) -> Order | None:
+        """What consecutive tiles cover, if there is no plane."""
+        return "channels" if self.is_open else None
+
+    def plane_tiles(self) -> PlaneTiles | None:
+        """Return how the tiles cover the result; None if sizes are open."""
+        p = self.planes
+        if self.is_open:
+            return None
         outer, width = p.batch * self.blocks, p.columns.out
         pixels, read = p.rows.out * width, p.columns.size
         return PlaneTiles(
@@ -159,7 +177,7 @@ class PlanesEmitter:
                         pixel = row * p.columns.out + first + j
                         self._store(buffers, value, image, block, pixel)
 
-            column_tiles(p.columns, self.width, columns)
+            cover_row(p.columns, self.width, columns)
 
     def window_reduce(
         self,
@@ -181,27 +199,42 @@ class PlanesEmitter:
             pixel = source_row * p.columns.size + begin + distance
             return buffers[0][image, block, pixel, vector]
 
+        def guarded(source_row: Expr, distance: Expr) -> Expr:
+            inside, column = guarded_places(p.columns, begin, distance)
+            pixel = source_row * p.columns.size + column
+            value = buffers[0][image, block, pixel, vector]
+            return T.Select(inside, value, splat(T.float32(neutral), self.lanes))
+
+        neutral = -math.inf if p.window_reduce == "max" else 0.0
+        if tile.guarded:
+            load = guarded
+
         def weight(r: Expr, s: int) -> Expr:
             return buffers[1][block, r, s, vector]
 
         if p.window_reduce == "depthwise":
             return weighted_sums(core, p.columns, tile, rows, load, weight)
         if p.window_reduce == "max":
-            return pooled(core, p.columns, tile, rows, load, maximum, -math.inf)
-        sums = pooled(core, p.columns, tile, rows, load, operator.add, 0.0)
-        return sums if p.window_reduce == "identity" else self._means(sums, row, tile)
+            return pooled(core, p.columns, tile, rows, load, maximum, neutral)
+        sums = pooled(core, p.columns, tile, rows, load, operator.add, neutral)
+        return sums if p.window_reduce == "identity" else self._means(sums, row, first, tile)
 
-    def _means(self, sums: list[Expr], row: Expr, tile: ColumnTile) -> list[Expr]:
+    def _means(self, sums: list[Expr], row: Expr, first: Expr, tile: ColumnTile) -> list[Expr]:
         """Divide each sum by the number of values in it."""
-        p, scales = self.planes, {}
+        p, lanes, scales = self.planes, self.lanes, {}
         rows: Expr = p.rows.kernel
         if p.rows.padded:
-            rows = _count_rows(p.rows, row, p.pad_after[0] if p.include_pad else None)
-            rows = T.max(rows, T.int32(1))  # a window that lies in the padding has none
+            rows = _count(p.rows, row, p.pad_after[0] if p.include_pad else None)
+        if tile.guarded:
+            after = p.pad_after[1] if p.include_pad else None
+            return [
+                value / splat(T.cast(rows * _count(p.columns, first + j, after), "float32"), lanes)
+                for j, value in enumerate(sums)
+            ]
         counts = [self._count_columns(tile, j) for j in range(tile.width)]
         for count in set(counts):
             scale = T.float32(1.0) / T.cast(rows * count, "float32")
-            scales[count] = T.Bind(splat(scale, self.lanes))
+            scales[count] = T.Bind(splat(scale, lanes))
         return [value * scales[count] for value, count in zip(sums, counts, strict=True)]
 
     def _count_columns(self, tile: ColumnTile, column: int) -> int:
@@ -231,24 +264,25 @@ class PlanesEmitter:
         )
 
 
-def _count_rows(window: Window, out: Expr, pad_after: int | None) -> Expr:
+def _count(window: Window, out: Expr, pad_after: int | None) -> Expr:
     """Count the taps of output ``out`` inside the input, or inside the padded input.
 
-    In ceil mode a window may extend past the end of the padding; those taps do not count.
+    In ceil mode a window may extend past the end of the padding; those taps do not count. A window
+    that lies in the padding has one, to divide by.
     """
     begin = window.position(out, 0)
     if pad_after is None:
         low, end = T.max(begin, 0), window.size
     else:
         low, end = begin, window.size + pad_after
-    return T.min(begin + window.kernel, end) - low
+    return T.max(T.min(begin + window.kernel, end) - low, T.int32(1))
 
 
 def plane_sum_kernel(
-    batch: int,
+    batch: AnySize,
     channels: int,
-    pixels: int,
-    factor: float,
+    pixels: AnySize,
+    factor: float | None,
     epilogue: Epilogue,
     layout: Layout,
     core: Core,
@@ -259,10 +293,10 @@ def plane_sum_kernel(
 
     Parameters
     ----------
-    batch, channels, pixels : int
+    batch, channels, pixels : int or Size
         Extent of the feature map.
-    factor : float
-        One over the pixels for a mean.
+    factor : float or None
+        One over the pixels for a mean; None for that of an open number.
     epilogue : Epilogue
         The epilogue.
     layout : Layout
@@ -277,6 +311,9 @@ def plane_sum_kernel(
     """
     block_count, lanes = blocks(channels, core.lanes), core.lanes
 
+    def share() -> Expr:
+        return T.float32(1) / T.cast(pixels, "float32") if factor is None else T.float32(factor)
+
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         vector = lanes_of(0, lanes)
         with T.serial(begin, begin + extent) as t:
@@ -285,7 +322,7 @@ def plane_sum_kernel(
                 total = add_vectors(
                     pixels, lanes, lambda pixel: buffers[0][image, block, pixel, vector]
                 )
-                scaled = total * splat(T.float32(factor), lanes)
+                scaled = total * splat(share(), lanes)
 
                 def load(a: int) -> Expr:
                     index = 0 if epilogue.arguments[a] == "channel" else image
@@ -303,7 +340,7 @@ def plane_sum_kernel(
         key=("plane_sum", batch, channels, pixels, factor, epilogue, layout, core),
         inputs=(layout.spec((batch, channels, pixels, 1)), *(one[k] for k in epilogue.arguments)),
         outputs=(one["full"],),
-        phases=(Phase(batch * block_count, emit),),
+        phases=(phase(batch * block_count, emit),),
         order="channels",
         narrows=True,
     )

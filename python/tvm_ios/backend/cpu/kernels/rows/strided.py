@@ -50,6 +50,7 @@ def strided_kernel(strided: StridedMap, core: Core) -> Kernel:
         outputs=(TensorSpec((math.prod(strided.shape),)),),
         phases=(moved,),
         narrows=True,
+        sizes=tuple(n for read in strided.reads for n in (read.offset, *read.steps)),
     )
 
 

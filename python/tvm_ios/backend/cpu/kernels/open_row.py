@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiles of columns of a row whose length is known only at run time.
+
+A row is covered by tiles of one width, and its end by narrower ones, of which there are a few
+widths: the smallest that covers the rest, and overlaps what lies before it, or else several that
+fit. A tile whose inputs all lie inside of their row has code of its own. The others are *guarded*:
+their code tests of every input whether it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+from ....ops.size import is_open
+from ....ops.window import Window
+from ..isa.emit import bind
+from ..isa.functions import register
+from .taps import ColumnTile, column_tiles
+
+Expr = Any
+Body = Callable[[Expr, ColumnTile], None]
+"""``body(first_column, tile)`` emits one tile."""
+
+_NARROWER = 0.72  # times the next width
+
+
+def cover_row(window: Window, width: int, body: Body, others: Sequence[Window] = ()) -> None:
+    """Cover an output row with tiles of ``width`` columns; see :func:`.column_tiles`."""
+    if not is_open((window.size, window.out)):
+        column_tiles(window, width, body, others)
+        return
+    with T.serial(-(-window.out // width)) as number:
+        open_tile(window, width, bind(number), body, others)
+
+
+def open_tile(
+    window: Window, width: int, number: Expr, body: Body, others: Sequence[Window] = ()
+) -> None:
+    """Emit tile ``number`` of an open row; the last one may be several that are narrower.
+
+    The parameters are those of :func:`.column_tiles`, whose tiles these are.
+    """
+    windows = (window, *others)
+    begin = bind(number * width)
+    end = bind(T.min(begin + width, window.out))
+    if any(w.padded for w in windows):
+        whole, first = begin + width <= window.out, begin
+        for w in windows:
+            whole = tirx.And(whole, w.position(begin, 0) >= 0)
+            whole = tirx.And(whole, w.position(begin + (width - 1), w.kernel - 1) < w.size)
+        widths, guarded = widths_below(width), True
+    else:
+        widths, guarded = widths_below(width)[1:], False
+        smaller = widths[0] if widths else 0
+        whole = tirx.And(end - begin > smaller, end >= width)
+        first = T.min(begin, end - width)
+
+    def narrower(first: Expr, count: int) -> None:
+        body(first, ColumnTile(count, guarded=guarded))
+
+    with T.If(whole):
+        with T.Then():
+            body(bind(first), ColumnTile(width))
+        if widths:
+            with T.Else():
+                cover(begin, end, widths, width, narrower, lowest=0)
+
+
+def widths_below(width: int) -> tuple[int, ...]:
+    """Return the widths of tiles that cover up to ``width`` elements, the largest first."""
+    widths = [width]
+    while widths[-1] > 1:
+        widths.append(max(1, int(widths[-1] * _NARROWER)))
+    return tuple(widths)
+
+
+def cover(
+    begin: Expr,
+    end: Expr,
+    widths: Sequence[int],
+    most: int,
+    body: Callable[[Expr, int], None],
+    lowest: Expr | None = None,
+) -> None:
+    """Cover the elements from ``begin`` to ``end``.
+
+    Parameters
+    ----------
+    begin, end : Expr
+    widths : sequence of int
+        The widths of tiles, the largest first; the last one is 1.
+    most : int
+        The most elements that there may be.
+    body : callable
+        ``body(first, width)`` emits one tile.
+    lowest : Expr, optional
+        The first element that a tile may compute again; without, each is computed once.
+    """
+    place = register(1, "int32")
+    T.buffer_store(place, begin, [0])
+    with T.serial(_most_tiles(widths, most)):
+        rest = bind(end - place[0])
+        with T.If(rest > 0), T.Then():
+            width, first = _largest_inside(widths, rest), place[0]
+            if lowest is not None:
+                covering = bind(_smallest_above(widths, rest))
+                fits = tirx.And(covering >= rest, end - covering >= lowest)
+                width = T.Select(fits, covering, width)
+                first = T.Select(fits, end - covering, first)
+            width, first = bind(width), bind(first)
+            T.buffer_store(place, first + width, [0])
+            _one_of(widths, width, lambda count: body(first, count))
+
+
+def _one_of(widths: Sequence[int], width: Expr, body: Callable[[int], None]) -> None:
+    """Emit ``body`` of the width that is given when the code runs."""
+    if len(widths) == 1:
+        body(widths[0])
+        return
+    with T.If(width == widths[0]):
+        with T.Then():
+            body(widths[0])
+        with T.Else():
+            _one_of(widths[1:], width, body)
+
+
+def _largest_inside(widths: Sequence[int], rest: Expr) -> Expr:
+    """Return the largest width that is at most ``rest``."""
+    found = T.int32(widths[-1])
+    for width in reversed(widths[:-1]):
+        found = T.Select(rest >= width, T.int32(width), found)
+    return found
+
+
+def _smallest_above(widths: Sequence[int], rest: Expr) -> Expr:
+    """Return the smallest width that is at least ``rest``; the largest one if there is none."""
+    found = T.int32(widths[0])
+    for width in widths[1:]:
+        found = T.Select(rest <= width, T.int32(width), found)
+    return found
+
+
+def _most_tiles(widths: Sequence[int], most: int) -> int:
+    """Return how many tiles that fit cover up to ``most`` elements."""
+
+    def count(rest: int) -> int:
+        if not rest:
+            return 0
+        return 1 + count(rest - next(width for width in widths if width <= rest))
+
+    return max(map(count, range(1, most + 1)))
+
+
+def guarded_places(window: Window, begin: Expr, distance: Expr) -> tuple[Expr, Expr]:
+    """Return whether the input at a distance from ``begin`` lies inside, and the nearest that does.
+
+    Parameters
+    ----------
+    window : Window
+    begin : Expr
+        The position that the first tap of a tile's first column reads.
+    distance : Expr
+    """
+    position = begin + distance
+    inside = tirx.And(position >= 0, position < window.size)
+    return inside, T.max(T.min(position, window.size - 1), 0)

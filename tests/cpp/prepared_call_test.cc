@@ -306,6 +306,19 @@ TEST(CallPlanTest, EachOutputIsOneParameter) {
   }
 }
 
+TEST(PreparedCallOfNumbers, ADriverIsPassedThem) {
+  const auto adding = ffi::Function::FromTyped([](int64_t first, DLTensor* output, int64_t second) {
+    static_cast<float*>(output->data)[0] = static_cast<float>(10 * first + second);
+  });
+  const int64_t one = 1;
+  const TensorSpec output("y", kFloat32, ffi::ShapeView(&one, 1));
+  using Kind = DriverParameter::Kind;
+  const PreparedCall call(
+      {adding, {}, {output}, {}, {{Kind::kNumber, 4}, {Kind::kOutput, 0}, {Kind::kNumber, 2}}});
+  const auto result = call.Run({}).cast<ffi::Tensor>();
+  EXPECT_EQ(static_cast<const float*>(result.data_ptr())[0], 42.0f);
+}
+
 TEST(PreparedCallOfNothing, TensorsWithoutElements) {
   const std::vector<int64_t> shape{2, 0};
   const TensorSpec spec("e float32[2, 0]", kFloat32, ffi::ShapeView(shape.data(), 2));

@@ -94,13 +94,17 @@ class OpenCalls:
         check_dimensions(inputs, arrays)
         dimensions = {name: shapes[i][axis] for name, (i, axis) in self._places.items()}
         outputs = [
-            replace(info, shape=tuple(size_at(size, dimensions) for size in sizes))
+            _of_shape(info, tuple(size_at(size, dimensions) for size in sizes))
             for info, sizes in zip(self._signature.outputs, self._sizes, strict=True)
         ]
-        taken = [replace(info, shape=shape) for info, shape in zip(inputs, shapes, strict=True)]
+        taken = [_of_shape(info, shape) for info, shape in zip(inputs, shapes, strict=True)]
         signature = replace(self._signature, inputs=tuple(taken), outputs=tuple(outputs))
         parameters = [
             (kind, number if kind in ("input", "output") else size_at(number, dimensions))
             for kind, number in self._parameters
         ]
         return PreparedCall(self._driver, signature, parameters)
+
+
+def _of_shape(info: TensorInfo, shape: tuple[int, ...]) -> TensorInfo:
+    return replace(info, shape=shape, dimensions=())

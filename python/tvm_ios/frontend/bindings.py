@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from tvm import relax
 
+from ..ops.ratio import Ratio
 from ..ops.size import AnySize, hint_of, is_open, require_least
 from ..ops.size import size_of as size_of_expr
 from ..support.errors import ModelError
@@ -70,20 +72,33 @@ class Bindings:
         Parameters
         ----------
         sizes : numpy.ndarray of object
-            Sizes and integers.
+            Sizes and integers, or fractions of them and other numbers.
         dtype : str
-            An integer type.
         where : str
         """
-        flat: list[AnySize] = list(sizes.reshape(-1))
-        value = relax.op.shape_to_tensor(relax.ShapeExpr(flat))
+        flat = list(sizes.reshape(-1))
+        fractions = any(isinstance(number, float | Ratio) for number in flat)
+        if fractions:
+            value = self._fractions(flat, dtype, where)
+        else:
+            value = relax.op.shape_to_tensor(relax.ShapeExpr(flat))
         if sizes.ndim != 1:
             value = relax.op.reshape(self.add(value, where), sizes.shape)
-        if dtype != "int64":
+        if dtype != "int64" and not fractions:
             value = relax.op.astype(self.add(value, where), dtype)
         variable = self.add(value, where)
         self._sizes[variable] = sizes
         return variable
+
+    def _fractions(self, numbers: Sequence[Any], dtype: str, where: str) -> relax.Call:
+        """Return fractions of sizes as a list."""
+        ratios = [n if isinstance(n, Ratio) else Ratio(0) for n in numbers]
+        above = relax.op.shape_to_tensor(relax.ShapeExpr([ratio.above for ratio in ratios]))
+        floats = self.add(relax.op.astype(self.add(above, where), dtype), where)
+        below = relax.const(np.array([ratio.below for ratio in ratios], dtype))
+        divided = self.add(relax.op.divide(floats, below), where)
+        known = [0.0 if isinstance(n, Ratio) else float(n) for n in numbers]
+        return relax.op.add(divided, relax.const(np.array(known, dtype)))
 
     def sizes_in(self, x: relax.Expr) -> np.ndarray | None:
         """Return the numbers of :meth:`add_sizes`; None for any other expression."""

@@ -7,10 +7,9 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ..graph.operators import Operator
 from ..ops.epilogue import NOTHING, Epilogue
+from ..ops.size import AnySize, broadcast, ceil_div, known_equal
 from ..ops.tensor import TensorSpec
 from ..relax_ir.constants import constant_array
 from ..relax_ir.expressions import is_float32
@@ -27,7 +26,7 @@ class Matmul:
 
     Attributes
     ----------
-    rows, depth, columns : int
+    rows, depth, columns : int or Size
     epilogue : Epilogue
     batch : int
     weights : bool
@@ -39,18 +38,18 @@ class Matmul:
         ``columns``: each has a result of its own. All arguments of the program are ``last`` then.
     """
 
-    rows: int
-    depth: int
-    columns: int
+    rows: AnySize
+    depth: AnySize
+    columns: AnySize
     epilogue: Epilogue = NOTHING
-    batch: int = 1
+    batch: AnySize = 1
     weights: bool = True
     left_batch: bool = True
     right_batch: bool = True
     results: tuple[int, ...] = ()
 
     @property
-    def parts(self) -> tuple[int, ...]:
+    def parts(self) -> tuple[AnySize, ...]:
         """The columns of each result."""
         return self.results or (self.columns,)
 
@@ -64,7 +63,7 @@ class Matmul:
 
     def packed(self, lanes: int) -> TensorSpec:
         """Pack the right side with ``lanes`` columns together."""
-        shape = (sum(-(-part // lanes) for part in self.parts), self.depth, lanes)
+        shape = (sum(ceil_div(part, lanes) for part in self.parts), self.depth, lanes)
         return TensorSpec(shape if self.weights else (*self.right.shape[:1], *shape))
 
 
@@ -83,15 +82,19 @@ def product_of(op: Operator) -> Matmul:
     left, right = (shape_of(argument) for argument in op.call.args)
     matrices, rows = (left[:-2], left[-2]) if len(left) > 1 else ((), 1)
     depth, columns = right[-2:] if len(right) > 1 else (right[0], 1)
-    if math.prod(right[:-2]) == 1:
+    if known_equal(math.prod(right[:-2]), 1):
         weights = constant_array(op.call.args[1]) is not None
         rows *= math.prod(matrices)
         return Matmul(rows, depth, columns, op.epilogue, weights=weights)
-    batch = math.prod(np.broadcast_shapes(matrices, right[:-2]))
+    try:
+        batch = math.prod(broadcast(matrices, right[:-2]))
+    except ValueError:  # sizes are open that are equal, or one of them is 1, when the network runs
+        raise NoRule from None
     sizes = [math.prod(matrices), math.prod(right[:-2])]
-    if any(size not in (1, batch) for size in sizes):
+    single = [known_equal(size, 1) for size in sizes]
+    if not all(s or known_equal(n, batch) for s, n in zip(single, sizes, strict=True)):
         raise NoRule
-    return Matmul(rows, depth, columns, op.epilogue, batch, False, sizes[0] > 1, sizes[1] > 1)
+    return Matmul(rows, depth, columns, op.epilogue, batch, False, not single[0], not single[1])
 
 
 def shared_left_side(_lowered: LoweredGraph[Kernel], op: Operator) -> Hashable | None:

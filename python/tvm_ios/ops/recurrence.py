@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from tvm import relax, tirx
@@ -19,6 +19,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from .recurrent_step import Formulas
+from .size import AnyShape, AnySize, Size, reread, written
 from .tir_function import on_stack, tile_scope
 
 Expr = Any
@@ -61,7 +62,8 @@ class Recurrence:
     activations : tuple of str
         ``F``, ``G``, ``H``, as far as the cell has them: names of
         :data:`~tvm_ios.ops.recurrent_step.ACTIVATIONS`.
-    steps, batch, hidden : int
+    steps, batch : size
+    hidden : int
     backwards : bool
         Whether the last step comes first.
     batch_first : bool
@@ -85,8 +87,8 @@ class Recurrence:
 
     cell: Cell
     activations: tuple[str, ...]
-    steps: int
-    batch: int
+    steps: AnySize
+    batch: AnySize
     hidden: int
     backwards: bool = False
     batch_first: bool = False
@@ -109,7 +111,7 @@ class Recurrence:
         return 2 if self.cell == "lstm" else 1
 
     @property
-    def inputs(self) -> tuple[tuple[int, ...], ...]:
+    def inputs(self) -> tuple[AnyShape, ...]:
         """The shapes of the operands that the layer has, all of its type.
 
         They are products, weights ``[hidden, gates * hidden]``, a bias of the new state if the
@@ -123,14 +125,16 @@ class Recurrence:
         return (products, weights, *bias, *peepholes, *lengths, *self._of_states)
 
     @property
-    def outputs(self) -> tuple[tuple[int, ...], ...]:
+    def outputs(self) -> tuple[AnyShape, ...]:
         """The shapes of all steps' ``h`` and of the last states."""
         return (self._of_steps(self.hidden), *self._of_states)
 
     @property
     def text(self) -> str:
         """A description, which :func:`layer_of` reads."""
-        return json.dumps(asdict(self))
+        sizes = {name: getattr(self, name) for name in ("steps", "batch")}
+        texts = {name: written(n) for name, n in sizes.items() if isinstance(n, Size)}
+        return json.dumps({**asdict(replace(self, **dict.fromkeys(texts, 1))), **texts})
 
     def operands(self, inputs: Sequence[Any]) -> Operands:
         """Return the layer's inputs, in the order of :attr:`inputs`, by name."""
@@ -141,10 +145,10 @@ class Recurrence:
         return Operands(products, weights, bias, peepholes, lengths, rest)
 
     @property
-    def _of_states(self) -> tuple[tuple[int, int], ...]:
+    def _of_states(self) -> tuple[AnyShape, ...]:
         return ((self.batch, self.hidden),) * self.states
 
-    def _of_steps(self, width: int) -> tuple[int, int, int]:
+    def _of_steps(self, width: int) -> AnyShape:
         first = (self.batch, self.steps) if self.batch_first else (self.steps, self.batch)
         return (*first, width)
 
@@ -172,13 +176,17 @@ def recurrence_function(layer: Recurrence, name: str) -> tirx.PrimFunc:
 
     It says what the layer means, and is what TVM compiles by itself. Back ends have kernels.
     """
+    text = layer.text
+    for size in ("steps", "batch"):
+        if isinstance(getattr(layer, size), Size):  # TVM finds it out from the shapes
+            layer = replace(layer, **{size: tirx.Var(size, "int64")})
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
         T.func_attr(
             {
                 "tirx.is_scheduled": True,
                 "tirx.noalias": True,
-                _ATTRIBUTE: layer.text,
+                _ATTRIBUTE: text,
             }
         )
         tensors = [
@@ -199,6 +207,8 @@ def recurrence_of(function: tirx.PrimFunc) -> Recurrence | None:
 def layer_of(text: str) -> Recurrence:
     """Return the layer of a :attr:`Recurrence.text`."""
     given = json.loads(text)
+    for name in ("steps", "batch"):
+        given[name] = reread(given[name]) if isinstance(given[name], str) else given[name]
     activations, parameters = tuple(given["activations"]), tuple(map(tuple, given["parameters"]))
     return Recurrence(**{**given, "activations": activations, "parameters": parameters})
 

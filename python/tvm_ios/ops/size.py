@@ -13,6 +13,7 @@ fails with a TypeError and does not compute with the hint unnoticed.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 import weakref
@@ -57,6 +58,8 @@ class OpenSizes:
         another dimension.
     restarts : bool
         Whether :class:`.OtherExample` is raised where that turns out.
+    texts : dict of str to Expr
+        Sizes that are written in attributes of functions; see :func:`written`.
     """
 
     hints: dict[tvm.ir.Var, int] = field(default_factory=dict)
@@ -66,6 +69,7 @@ class OpenSizes:
     examples: dict[str, int] = field(default_factory=dict)
     known: dict[str, int | str] = field(default_factory=dict)
     restarts: bool = False
+    texts: dict[str, Expr] = field(default_factory=dict)
     _prover: Prover = field(default_factory=Prover)
     _short: dict[tvm.ir.Var, tvm.ir.Var] = field(default_factory=dict)
 
@@ -176,6 +180,21 @@ class OpenSizes:
 
 
 _owners: weakref.WeakValueDictionary[tvm.ir.Var, OpenSizes] = weakref.WeakValueDictionary()
+_written: weakref.WeakValueDictionary[str, OpenSizes] = weakref.WeakValueDictionary()
+
+
+def written(size: Size) -> str:
+    """Return a text from which :func:`reread` makes the size again, in the same process."""
+    text = f"{id(size.owner)}:{size}"
+    size.owner.texts[text] = size.expr
+    _written[text] = size.owner
+    return text
+
+
+def reread(text: str) -> Size:
+    """Return the size of which :func:`written` has returned a text."""
+    owner = _written[text]
+    return owner.unsimplified(owner.texts[text])
 
 
 class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]
@@ -350,6 +369,11 @@ def is_empty(shape: Iterable[AnySize]) -> bool:
     return any(not isinstance(size, Size) and size == 0 for size in shape)
 
 
+def is_one(shape: Sequence[AnySize]) -> bool:
+    """Return whether a tensor is known to be a number, or a list of one."""
+    return not shape or (len(shape) == 1 and known_equal(shape[0], 1))
+
+
 def hints_of(shape: Iterable[AnySize]) -> tuple[int, ...]:
     """Return a shape, or the example of an open one."""
     return tuple(map(hint_of, shape))
@@ -449,6 +473,36 @@ def same_shape(a: Sequence[AnySize], b: Sequence[AnySize]) -> bool:
     return len(a) == len(b) and all(map(known_equal, a, b))
 
 
+def without_common(
+    a: Sequence[AnySize], b: Sequence[AnySize]
+) -> tuple[list[AnySize], list[AnySize]]:
+    """Return the factors of two products without those that both have."""
+    above, below = _factors(a), _factors(b)
+    for factor in list(below):
+        for i, other in enumerate(above):
+            if isinstance(factor, Size) and isinstance(other, Size) and known_equal(factor, other):
+                below = [x for x in below if x is not factor]
+                del above[i]
+                break
+    numbers = [math.prod(n for n in side if isinstance(n, int)) for side in (above, below)]
+    common = math.gcd(*numbers) or 1
+    sizes = ([n for n in side if isinstance(n, Size)] for side in (above, below))
+    first, second = ([*s, n // common] for s, n in zip(sizes, numbers, strict=True))
+    return first, second
+
+
+def _factors(sizes: Iterable[AnySize]) -> list[AnySize]:
+    """Return what sizes are products of."""
+    found: list[AnySize] = []
+    for size in sizes:
+        if isinstance(size, Size) and isinstance(size.expr, tirx.Mul):
+            owner = size.owner
+            found += _factors([owner.size(size.expr.a), owner.size(size.expr.b)])
+        else:
+            found.append(size)
+    return found
+
+
 def require_equal(a: AnySize, b: AnySize) -> bool:
     """Return whether two sizes can be equal, which is assumed then; see OpenSizes.require."""
     for one, other in ((a, b), (b, a)):
@@ -480,8 +534,12 @@ def _extreme(
         owner = next((s.owner for s in (result, other) if isinstance(s, Size)), None)
         if owner is None:
             result = of_ints(hint_of(result), hint_of(other))
-        else:
+            continue
+        is_less = owner.proven(tirx.LE(_expr(result), _expr(other)))
+        if is_less is None:
             result = owner.size(of_exprs(_expr(result), _expr(other)))
+        elif is_less is (of_ints is max):
+            result = other
     return result
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, wildcard
 
+from ..ops.size import is_open
 from ..relax_ir.expressions import is_float32, known_shape
 from .matching import Match, Matcher, operation
 
@@ -32,11 +33,17 @@ class LayerOrInstanceNorm:
         if match is None or found is None or known_shape(call) != found.shape:
             return None
         factors = self._affine.factors(match, found.data, found.shape)
+        open_channels = is_open(found.shape[1:2])  # constants cannot have as many elements
         if all(_varies_in(factor, found.axes) for factor in factors):
             if found.axes == (1,) and len(found.shape) > 2:
-                return _channel_norm(found, factors)
-            return _layer_norm(found, factors) if found.is_last else None
-        if found.of_planes and all(_varies_in(factor, (1,)) for factor in factors):
+                return None if open_channels else _channel_norm(found, factors)
+            open_rows = is_open(found.shape[found.axes[0] :])
+            return _layer_norm(found, factors) if found.is_last and not open_rows else None
+        if (
+            found.of_planes
+            and not open_channels
+            and all(_varies_in(factor, (1,)) for factor in factors)
+        ):
             gamma, beta = (relax.const(_channels(f, found.shape[1])) for f in factors)
             axes = list(found.axes)
             return relax.op.nn.instance_norm(found.data, gamma, beta, 1, axes, found.epsilon)

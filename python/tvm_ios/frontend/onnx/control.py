@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import relax
 
+from ...ops.size import Size, is_empty, is_open, require_equal
 from ..emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from . import running
 from .node_emitter import NodeEmitter
@@ -117,8 +118,10 @@ def scan(emit: NodeEmitter, node: onnx.NodeProto, inputs: Sequence[Value], graph
         raise emit.error("has sequences of lengths of their own, which is not supported.")
     lists["scan_input_directions"] = lists.pop("directions", [0] * _num_scanned(node))
     batches = {shape_of(x)[0] for x in inputs[1:]}
-    if len(batches) != 1 or 0 in batches:
-        raise emit.error(f"has batches of the sizes {sorted(batches)}; it needs one that is not 0.")
+    if len(batches) != 1 or is_empty(batches) or is_open(batches):
+        raise emit.error(
+            f"has batches of the sizes {[*batches]}; it needs one that is not 0, and not open."
+        )
     (batch,) = batches
     _check_size(emit, _graph(node, "body"), batch * shape_of(inputs[-1])[1])
     results = [
@@ -149,10 +152,12 @@ def _scanned(
 
     axes = listed("scan_input_axes", scanned)
     backwards = listed("scan_input_directions", scanned)
-    lengths = {shape_of(x)[axis] for x, axis in zip(sequences, axes, strict=True)}
-    if len(lengths) != 1:
-        raise emit.error(f"has sequences of the lengths {sorted(lengths)}, which must be the same.")
-    (length,) = lengths
+    lengths = [shape_of(x)[axis] for x, axis in zip(sequences, axes, strict=True)]
+    if not all(require_equal(lengths[0], other) for other in lengths):
+        raise emit.error(f"has sequences of the lengths {lengths}, which must be the same.")
+    length = lengths[0]
+    if isinstance(length, Size):
+        raise emit.error(f"has {length} steps, whose number must not be open; give this size.")
     if not length:
         raise emit.error("has sequences without elements, which is not supported.")
     walked = [*zip(sequences, axes, map(bool, backwards), strict=True)]

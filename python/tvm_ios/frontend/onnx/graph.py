@@ -19,7 +19,8 @@ from ...ops.examples import OtherExample
 from ...support.errors import ModelError
 from ...support.text import last_line
 from ..bindings import Bindings
-from ..emitter import constant, constant_array, dtype_of, is_constant
+from ...ops.size import is_open
+from ..emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..limits import Limits
 from ..naming_builder import NamingBuilder
 from ..parts import Captures, Part, part
@@ -68,6 +69,10 @@ class Graphs:
         """Convert a graph to a function of its own; return it, and its outputs inside of it."""
         return self._converter.part(name, graph, inputs, parameters, leading, self._scope)
 
+
+_ACCIDENTS = (TypeError, AttributeError, AssertionError, NotImplementedError)
+_NOT_OPEN = "is not supported with dimensions that stay open; give their sizes."
+"""The end of a sentence on an operator that has not been written for open sizes."""
 
 Inputs = Callable[[Callable[[relax.Expr], relax.Expr]], Sequence[Value]]
 
@@ -181,6 +186,8 @@ class GraphConverter:
             except (ModelError, OtherExample):
                 raise
             except Exception as error:  # TVM, onnx and NumPy raise various types
+                if self._reads_open(node, scope) and isinstance(error, _ACCIDENTS):
+                    raise ModelError(f"{described(node)} {_NOT_OPEN}") from error
                 problem = f"{described(node)} cannot be converted: {last_line(error)}"
                 raise ModelError(f"{problem.rstrip('.')}.") from error
             for name, value, is_wanted in zip(node.output, results, wanted, strict=False):
@@ -212,7 +219,7 @@ class GraphConverter:
                 return [constant(array) for array in folded]
         numbers = self._numbers(domain, node, inputs, attributes)
         if numbers is not None:
-            return [emit.sizes(array) for array in numbers]
+            return [emit.sizes(array, dtype) for array, dtype in numbers]
         entry = find(domain, node.op_type, opset)
         if entry is not None:
             return _several(_applied(entry, node, emit, inputs, attributes))
@@ -227,7 +234,7 @@ class GraphConverter:
         node: onnx.NodeProto,
         inputs: Sequence[Value],
         attributes: Mapping[str, Any],
-    ) -> list[np.ndarray] | None:
+    ) -> list[tuple[np.ndarray, str]] | None:
         """Return what a node computes from open sizes; None if it does something else."""
         tensors = [x for x in inputs if x is not None]
         if domain or not any(self._sizes_in(x) is not None for x in tensors):
@@ -235,8 +242,13 @@ class GraphConverter:
         arrays = [None if x is None else self._known(x) for x in inputs]
         if sum(array is None for array in arrays) > len(inputs) - len(tensors):
             return None
-        result = fold_sizes(node.op_type, arrays, attributes)
-        return result if result is None or isinstance(result, list) else [result]
+        dtypes = [dtype_of(x) for x in tensors if isinstance(x, relax.Expr)]
+        return fold_sizes(node.op_type, arrays, attributes, dtypes)
+
+    def _reads_open(self, node: onnx.NodeProto, scope: Scope) -> bool:
+        """Return whether an input of a node has open sizes, or is computed from them."""
+        tensors = [x for name in node.input for x in tensors_of(scope.find(name))]
+        return any(is_open(shape_of(x)) or self._sizes_in(x) is not None for x in tensors)
 
     def _sizes_in(self, value: Value) -> np.ndarray | None:
         return self._bindings.sizes_in(value) if isinstance(value, relax.Expr) else None

@@ -6,8 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
+
+from ...ops.size import AnySize, is_open, known_equal
 
 COORDINATES = (
     "align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
@@ -27,9 +30,10 @@ class Interpolation:
 
     Attributes
     ----------
-    size, new_size : int
-    scale : float
-        The ratio of the sizes before the new one was rounded.
+    size, new_size : size
+        Only what is said of an axis, and not the matrix, is known of open ones.
+    scale : float or None
+        The ratio of the sizes before the new one was rounded; None for that of open sizes.
     mode : str
         "nearest", "linear" or "cubic".
     coordinates : str
@@ -46,9 +50,9 @@ class Interpolation:
         The begin and end of the part that ``tf_crop_and_resize`` takes.
     """
 
-    size: int
-    new_size: int
-    scale: float
+    size: AnySize
+    new_size: AnySize
+    scale: float | None
     mode: str
     coordinates: str
     nearest: str = "round_prefer_floor"
@@ -60,7 +64,25 @@ class Interpolation:
     @property
     def is_identity(self) -> bool:
         whole = self.coordinates != "tf_crop_and_resize" or self.region == (0.0, 1.0)
-        return self.size == self.new_size and self.scale == 1.0 and whole
+        return known_equal(self.size, self.new_size) and self.scale in (1.0, None) and whole
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a size is open."""
+        return is_open((self.size, self.new_size))
+
+    @property
+    def is_of_ratio(self) -> bool:
+        """Whether the scale is the ratio of the sizes."""
+        if self.scale is None or not self.is_open:
+            return self.scale is None or self.size * self.scale == self.new_size
+        exact = Fraction(self.scale)
+        return known_equal(self.size * exact.numerator, self.new_size * exact.denominator)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the new size is a multiple of the old one."""
+        return known_equal(self.new_size % self.size, 0)
 
     def origins(self) -> np.ndarray:
         """Return the place in the axis that each new element is from."""

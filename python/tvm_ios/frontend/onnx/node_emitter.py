@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from ...ops.size import AnySize, hints_of, is_open
+from ...ops.ratio import Ratio
+from ...ops.size import AnySize, Size, hints_of, is_open
 from ..bindings import Bindings
 from ..emitter import Emitter, constant, constant_array, dtype_of, has_shape, is_constant
 
@@ -79,7 +80,7 @@ class NodeEmitter(Emitter):
     def sizes(self, sizes: Sequence[AnySize] | np.ndarray, dtype: str = "int64") -> relax.Expr:
         """Return numbers as a tensor; it is a constant if no size is open."""
         numbers = np.array(sizes, object)
-        if is_open(numbers.reshape(-1)):
+        if any(isinstance(number, Size | Ratio) for number in numbers.reshape(-1)):
             return self._bindings.add_sizes(numbers, dtype, self.where)
         return constant(numbers.astype(dtype))
 

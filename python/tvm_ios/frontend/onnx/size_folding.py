@@ -12,34 +12,62 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.ratio import NotExact, Ratio
 from ...ops.size import Size, broadcast, largest, smallest
+from .tensors import dtype_of_code
 
 Rule = Callable[..., Any]
 
 
 def fold_sizes(
-    name: str, arrays: Sequence[np.ndarray | None], attributes: Mapping[str, Any]
-) -> np.ndarray | list[np.ndarray] | None:
-    """Return what a node computes from integers, some of which are open sizes.
+    name: str,
+    arrays: Sequence[np.ndarray | None],
+    attributes: Mapping[str, Any],
+    dtypes: Sequence[str],
+) -> list[tuple[np.ndarray, str]] | None:
+    """Return what a node computes from numbers, some of which are open sizes.
 
     Parameters
     ----------
     name : str
         The operator, of ONNX's own domain.
     arrays : sequence of array
-        The inputs, as arrays of integers or of objects; None for one that is left out.
+        The inputs, as arrays of numbers or of objects; None for one that is left out.
     attributes : mapping of str to value
+    dtypes : sequence of str
+        The types of the inputs that are not left out.
 
     Returns
     -------
-    array of object, list of such, or None
-        A list for several outputs; None for an operator that is left to run.
+    list of (array of object, str), or None
+        The outputs and their types; None for an operator that is left to run. Numbers of a
+        floating-point type that depend on open sizes are :class:`.Ratio`.
     """
     rule = _RULES.get(name)
-    if rule is None or any(a is not None and a.dtype.kind not in "iubO" for a in arrays):
+    if rule is None or any(a is not None and a.dtype.kind not in "iufbO" for a in arrays):
         return None
+    if name in _CHANGED and any(dtype.startswith("float") for dtype in dtypes):
+        rule = _OF_FLOATS.get(name, rule)
     given = [None if a is None else a.astype(object) for a in arrays]
-    return rule(*given, **attributes)
+    try:
+        result = rule(*given, **attributes)
+    except NotExact:
+        return None
+    if result is None:
+        return None
+    results = result if isinstance(result, list) else [result]
+    return [(array, _dtype_of(name, attributes, dtypes)) for array in results]
+
+
+def _dtype_of(name: str, attributes: Mapping[str, Any], dtypes: Sequence[str]) -> str:
+    """Return the type of what an operator computes."""
+    if name in _TRUTHS:
+        return "bool"
+    if name == "Cast":
+        dtype = dtype_of_code(attributes["to"])
+        assert dtype is not None, "a known type is cast to"
+        return dtype
+    return dtypes[1 if name == "Where" else 0]
 
 
 def _elementwise(compute: Callable[..., Any]) -> Rule:
@@ -68,11 +96,32 @@ def _rest(a: Any, b: Any, fmod: int = 0) -> Any:
     return a % b if not fmod else a - b * _quotient(a, b)
 
 
-def _cast(data: np.ndarray, to: int, saturate: int = 1) -> np.ndarray | None:
-    import onnx
+_INTEGERS = ("int64", "int32")
+_FLOATS = ("float32", "float64")
 
-    integers = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
-    return data if to in integers else None
+
+def _cast(data: np.ndarray, to: int, saturate: int = 1) -> np.ndarray | None:
+    dtype = dtype_of_code(to)
+    if dtype in _FLOATS:
+        return _objects([_as_float(x) for x in data.reshape(-1)], data.shape)
+    if dtype in _INTEGERS:
+        return _objects([_as_integer(x) for x in data.reshape(-1)], data.shape)
+    return None
+
+
+def _as_float(number: Any) -> Any:
+    return Ratio.of(number) if isinstance(number, Size | Ratio) else float(number)
+
+
+def _as_integer(number: Any) -> Any:
+    if isinstance(number, Ratio):
+        return number.whole()
+    return number if isinstance(number, Size) else int(number)
+
+
+def _of_floats(compute: Callable[..., Any]) -> Rule:
+    """Return the rule of an operator that computes with fractions."""
+    return _elementwise(lambda *items: compute(*map(Ratio.of, items)))
 
 
 def _listed(axes: np.ndarray | Sequence[int] | int) -> list[int]:
@@ -175,3 +224,27 @@ _RULES: dict[str, Rule] = {
     "ReduceMax": _reduction(largest),
     "Split": _split,
 }
+
+_OF_FLOATS: dict[str, Rule] = {
+    "Add": _of_floats(operator.add),
+    "Sub": _of_floats(operator.sub),
+    "Mul": _of_floats(operator.mul),
+    "Div": _of_floats(operator.truediv),
+    "Floor": _of_floats(Ratio.floor),
+    "Ceil": _of_floats(Ratio.ceil),
+}
+_ORDERED = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}
+_TRUTHS = {*_ORDERED, "Not", "And", "Or"}
+_OF_INTEGERS = {
+    *_ORDERED, "Mod", "Neg", "Min", "Max", "ReduceProd", "ReduceSum", "ReduceMin", "ReduceMax",
+}  # fmt: skip
+_CHANGED = {*_OF_FLOATS, *_OF_INTEGERS}
+"""Operators that do not just move numbers."""
+
+
+def _left_to_run(*_: np.ndarray, **__: Any) -> None:
+    return None
+
+
+_RULES |= {name: _left_to_run for name in ("Floor", "Ceil")}
+_OF_FLOATS |= {name: _left_to_run for name in _OF_INTEGERS}

@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
+from ....ops.size import AnySize
 from ....ops.tir_function import on_stack
 
 Expr = Any
@@ -104,7 +105,7 @@ def select(index: Expr, bodies: list[tuple[int, Callable[[Expr], None]]]) -> Non
     emit(0, 0)
 
 
-def loop(extent: int, body: Callable[[Expr], None]) -> None:
+def loop(extent: AnySize, body: Callable[[Expr], None]) -> None:
     """Emit a loop of ``body(i)``, or just the body if there is a single iteration."""
     if extent == 1:
         body(0)
@@ -132,18 +133,27 @@ def unroll(begin: int, end: int, body: Callable[[Expr], None]) -> None:
             body(i)
 
 
-def along(length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
+def along(length: AnySize, lanes: int, body: Callable[..., None]) -> None:
     """Call ``body(first, width)`` for the vectors of a row; the remainder is narrower.
 
     Parameters
     ----------
-    length : int
+    length : int or Size
         Elements of the row.
     lanes : int
         Elements of a vector.
     body : callable
-        Emits the code of one vector.
+        Emits the code of one vector. The remainder of an open row is ``body(first, lanes, count)``,
+        of which ``count`` elements exist.
     """
+    if not isinstance(length, int):
+        full = bind(length // lanes)
+        loop(full, lambda i: body(i * lanes, lanes))
+        begin = bind(full * lanes)
+        count = bind(length - begin)
+        with T.If(count > 0), T.Then():
+            body(begin, lanes, count)
+        return
     full, rest = divmod(length, lanes)
     if full:
         loop(full, lambda i: body(i * lanes, lanes))

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from tvm.tirx.script import builder as T
 
 from ....ops.tir_function import tile_scope
+from .masked import Masked
 
 Expr = Any
 
@@ -59,6 +60,9 @@ class Stored:
 
 def store(buffer: Any, value: Expr, place: Sequence[Expr]) -> None:
     """Write float32 numbers to a buffer, in its format if it is a stored one."""
+    if isinstance(buffer, Masked):
+        buffer.store(value, place)
+        return
     if not isinstance(buffer, Stored):
         T.buffer_store(buffer, value, list(place))
         return

@@ -19,7 +19,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ..isa.emit import bind, unroll
+from ..isa.emit import bind, loop, unroll
 
 Expr = Any
 
@@ -60,7 +60,7 @@ class Ahead:
         The packed weights.
     first : Expr
         Element at which the tile's share begins.
-    vectors : int
+    vectors : int or Expr
         Vectors to prefetch in each step.
     lanes : int
         Elements of a vector.
@@ -68,7 +68,7 @@ class Ahead:
 
     weights: Any
     first: Expr
-    vectors: int
+    vectors: int | Expr
     lanes: int
 
     def step(self, number: Expr) -> None:
@@ -79,4 +79,7 @@ class Ahead:
         def line(i: Expr) -> None:
             fetch(self.weights, begin + i * _LINE, _TO_SECOND_CACHE)
 
-        unroll(0, -(-count // _LINE), line)
+        if isinstance(count, int):
+            unroll(0, -(-count // _LINE), line)
+        else:
+            loop(T.floordiv(count + (_LINE - 1), _LINE), line)

@@ -33,8 +33,10 @@ _BFMMLA_TILE = 2, 8  # vectors and columns: 16 sums, and 8 operands of a step
 _INPUTS = 2  # held in registers at a time by a kernel that loads one after another
 _SECOND_BODY = 0.03  # cost of a narrower chunk of blocks, which doubles the code
 
+CHAINS = 8
+"""The multiply-adds in flight: two pipelines with a latency of four cycles."""
+
 # In vector multiply-adds. Loads overlap with them, but not completely.
-_CHAINS = 8  # in flight: two pipelines with a latency of four cycles
 _STEP = 0.8  # loop overhead of a step
 _INPUT = 0.3  # loading an input into all lanes
 _LOAD = 0.4  # a load of weights that hits L1
@@ -193,7 +195,7 @@ def step_time(
         inputs = _inputs(w, taps, window.stride, window.dilation)
         for b, b_count in channel_parts:
             weights = taps * b
-            busy = max(weights * w, taps * _CHAINS, inputs + weights, transfer * weights)
+            busy = max(weights * w, taps * CHAINS, inputs + weights, transfer * weights)
             step = busy + (_INPUT + split) * inputs + weight_load * weights + _STEP
             total += step / taps * w_count * b_count
     return total * (1.0 + _SECOND_BODY * (len(channel_parts) - 1))

@@ -12,6 +12,7 @@ import numpy as np
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
 from ....ops.epilogue import NOTHING
+from ....ops.size import AnyShape, AnySize, Size, is_open, known_equal
 from ....relax_ir.expressions import is_float32
 from ..kernels.layout import PLAIN
 from ..kernels.rows.layer_norm import LayerNorm, layer_norm_kernel
@@ -34,7 +35,7 @@ def softmax(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice
     if not is_float32(data):
         raise NoRule
     outer, length, inner = _around(shape_of(data), [int(op.call.attrs.axis)])
-    if inner > 1 and "last" in op.epilogue.arguments:
+    if not known_equal(inner, 1) and "last" in op.epilogue.arguments:
         raise NoRule
     kernel = softmax_kernel(Softmax(outer, length, inner, op.epilogue), config.core)
     return row_major(kernel, (binder.plain(data), *epilogue_inputs(op, binder, PLAIN)), op)
@@ -46,7 +47,8 @@ def layer_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Cho
     Raises
     ------
     NoRule
-        If the operand is not of float32, or the axes are not the last ones.
+        If the operand is not of float32, the axes are not the last ones, or their length is open
+        and there is no scale or no shift.
     """
     data, gamma, beta = op.call.args
     attrs = op.call.attrs
@@ -54,7 +56,9 @@ def layer_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Cho
         raise NoRule
     outer, length, inner = _around(shape_of(data), [int(axis) for axis in attrs.axes])
     several = len(attrs.axes) > 1
-    if inner > 1 or (several and "last" in op.epilogue.arguments):
+    if not known_equal(inner, 1) or (several and "last" in op.epilogue.arguments):
+        raise NoRule
+    if isinstance(length, Size) and not (attrs.scale and attrs.center):
         raise NoRule
     norm = LayerNorm(outer, length, float(attrs.epsilon), op.epilogue)
     bindings = (
@@ -82,7 +86,8 @@ def reduction(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
     kinds: tuple[Reduction, ...] = get_args(Reduction)
     reduce = Reduce(kinds[kinds.index(op.kind)], *_around(shape, named), op.epilogue)
     bindings = (binder.plain(data), *epilogue_inputs(op, binder, PLAIN))
-    build = reduce_in_pieces_kernel if divides(reduce, config.core) else reduce_kernel
+    known = not is_open(shape)
+    build = reduce_in_pieces_kernel if known and divides(reduce, config.core) else reduce_kernel
     return row_major(build(reduce, config.core), bindings, op)
 
 
@@ -92,21 +97,21 @@ def place(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     Raises
     ------
     NoRule
-        If the operand is not of float32, or the axis is very long.
+        If the operand is not of float32, the axis is very long, or an axis after it is open.
     """
     data, axis = op.call.args[0], op.call.attrs.axis
     shape = shape_of(data)
     if not is_float32(data) or axis is None:
         raise NoRule
     outer, length, inner = _around(shape, [int(axis)])
-    if length >= LONGEST or op.epilogue != NOTHING:
+    if is_open((inner,)) or length >= LONGEST or op.epilogue != NOTHING:
         raise NoRule
     kind: Reduction = "argmax" if op.kind == "argmax" else "argmin"
     kernel = reduce_kernel(Reduce(kind, outer, length, inner), config.core)
     return row_major(kernel, (binder.plain(data),), op)
 
 
-def _around(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, int, int]:
+def _around(shape: AnyShape, axes: Sequence[int]) -> tuple[AnySize, AnySize, AnySize]:
     """Return the number of elements before, along and after ``axes``, which must be neighbours."""
     numbers = sorted(axis % len(shape) for axis in axes)
     first, last = numbers[0], numbers[-1]

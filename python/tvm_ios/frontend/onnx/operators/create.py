@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from ....ops.size import AnySize, is_open, known_equal
+from ....ops.size import AnySize, ceil_div, is_open, known_equal, require_least
 from ...emitter import constant, constant_array, dtype_of, shape_of
 from ..narrow import Narrow
 from ..node_emitter import NodeEmitter
@@ -80,11 +80,14 @@ def _open_range(
     emit: NodeEmitter, begin: AnySize, end: AnySize, step: AnySize, dtype: str
 ) -> relax.Expr:
     """Return numbers from open sizes, or to them."""
-    if step != 1 or not is_integer(dtype):
-        raise emit.error("counts to a size that is open by another step than 1.")
-    if end < begin:
+    if is_open([step]) or not is_integer(dtype):
+        raise emit.error("counts to a size that is open in steps that are open, or by fractions.")
+    way = end - begin if step > 0 else begin - end
+    if not require_least(way, 1):
         return emit.full([0], 0, dtype)
-    numbers = emit.positions(end - begin, dtype)
+    numbers = emit.positions(ceil_div(way, abs(int(step))), dtype)
+    if step != 1:
+        numbers = emit(relax.op.multiply(numbers, emit.scalar(int(step), numbers)))
     if known_equal(begin, 0):
         return numbers
     return emit(relax.op.add(numbers, emit.sizes(begin, dtype)))
@@ -96,8 +99,16 @@ def eye_like(
 ) -> relax.Expr:
     name = dtype_of(data) if dtype is None else name_of_type(emit, dtype)
     rows, columns = shape_of(data)
+    if is_open((rows, columns)):
+        return _open_eye(emit, rows, columns, k, name)
     emit.allocate([rows, columns], name)
     return constant(np.eye(rows, columns, k).astype(name))
+
+
+def _open_eye(emit: NodeEmitter, rows: AnySize, columns: AnySize, k: int, dtype: str) -> relax.Expr:
+    below = emit.reshape(emit.positions(rows, "int64"), [rows, 1])
+    diagonals = emit(relax.op.subtract(emit.positions(columns, "int64"), below))
+    return emit.cast(emit(relax.op.equal(diagonals, relax.const(k, "int64"))), dtype)
 
 
 @operator("Dropout")

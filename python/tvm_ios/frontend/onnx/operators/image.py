@@ -4,21 +4,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from tvm import relax
 
+from ....ops.ratio import Ratio
+from ....ops.size import (
+    AnySize,
+    Size,
+    is_empty,
+    is_open,
+    known_equal,
+    require_least,
+    require_most,
+)
 from ...emitter import constant, dtype_of, shape_of
 from ..interpolation import COORDINATES, NEAREST, Interpolation
 from ..node_emitter import NodeEmitter
 from ..numbers import is_float
+from .open_interpolation import along_open_axis
 from .table import operator
 
 _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
 _POLICIES = {"not_larger": min, "not_smaller": max}
 _OF_TVM = ("align_corners", "asymmetric", "half_pixel")
 """Coordinates that TVM's operators compute exactly where the scale is the ratio of the sizes."""
+
+_LARGEST_DIVISOR = 1024
+_MOST_SCALED = 1 << 16
+"""Of an open size, whose products with a factor are those with a fraction, which is tried."""
 
 
 @operator("Resize", since=11)
@@ -93,31 +109,63 @@ def _check(emit: NodeEmitter, name: str, known: Any) -> None:
 
 def _sizes(
     emit: NodeEmitter,
-    lengths: Sequence[int],
+    lengths: Sequence[AnySize],
     scales: relax.Expr | None,
     sizes: relax.Expr | None,
     policy: str,
-) -> tuple[list[float], list[int]]:
-    """Return the factor and the new size of each axis."""
-    factors: list[float] = []
-    if scales is not None and shape_of(scales) != (0,):
+) -> tuple[list[float | None], list[AnySize]]:
+    """Return the factor and the new size of each axis; no factor for the ratio of open sizes."""
+    factors: list[float | None] = []
+    if scales is not None and not is_empty(shape_of(scales)):
         given = emit.array(scales, "its scales").reshape(-1)
+        if any(isinstance(number, Fraction | Ratio | Size) for number in given):
+            raise emit.error("scales by numbers that depend on open sizes; give these sizes.")
         factors = [float(number) for number in given]
-        wanted = [int(np.float32(n) * np.float32(f)) for n, f in zip(lengths, given, strict=True)]
+        wanted = [_scaled(emit, n, f) for n, f in zip(lengths, given, strict=True)]
     elif sizes is not None:
         wanted = emit.integers(sizes, "its sizes")
-        factors = [new / old for new, old in zip(wanted, lengths, strict=True)]
+        if is_open((*wanted, *lengths)) and policy == "stretch":
+            factors = [_ratio(new, old) for new, old in zip(wanted, lengths, strict=True)]
+            return factors, wanted
+        if is_open((*wanted, *lengths)):
+            raise emit.error("keeps the aspect ratio of open sizes; give these sizes.")
+        ratios = [new / old for new, old in zip(wanted, lengths, strict=True)]
+        factors = [*ratios]
         if policy in _POLICIES:
-            common = _POLICIES[policy](factors)
+            common = _POLICIES[policy](ratios)
             wanted = [int(np.floor(common * n + 0.5)) for n in lengths]
             factors = [common] * len(lengths)
         elif policy != "stretch":
             raise emit.error(f"has the policy {policy!r}, which is not known.")
     else:
         raise emit.error("has neither scales nor sizes.")
-    if min(wanted) < 1 or min(lengths) < 1:
+    if not all(require_least(size, 1) for size in (*wanted, *lengths)):
         raise emit.error(f"resizes {list(lengths)} to {wanted}.")
     return factors, wanted
+
+
+def _ratio(new: AnySize, old: AnySize) -> float | None:
+    """Return the ratio of sizes, if it does not depend on open ones."""
+    if known_equal(new, old):
+        return 1.0
+    if not is_open((new, old)):
+        return new / old
+    whole = new // old
+    return None if is_open([whole]) or not known_equal(whole * old, new) else float(whole)
+
+
+def _scaled(emit: NodeEmitter, size: AnySize, factor: np.float32) -> AnySize:
+    """Return a size times a factor, as it is rounded in single precision."""
+    if not isinstance(size, Size):
+        return int(np.float32(size) * np.float32(factor))
+    exact = Fraction(float(factor)).limit_denominator(_LARGEST_DIVISOR)
+    tried = np.arange(1, _MOST_SCALED + 1)
+    rounded = (tried.astype("float32") * np.float32(factor)).astype("int64")
+    if (tried * exact.numerator // exact.denominator != rounded).any():
+        raise emit.error(f"scales an open size by {factor:g}, whose products are rounded; give it.")
+    if exact.denominator > 1 and not require_most(size, _MOST_SCALED):
+        raise emit.error(f"scales more than {_MOST_SCALED} elements by {factor:g}.")
+    return size * exact.numerator // exact.denominator
 
 
 def interpolated(
@@ -126,6 +174,8 @@ def interpolated(
     """Interpolate axes, each by its own definition; ``outside`` is what lies beyond the ends."""
     changed = {axis: each for axis, each in along.items() if not each.is_identity}
     for each in changed.values():
+        if each.is_open:
+            continue
         product = each.size * each.scale
         if each.coordinates == "align_corners" and each.scale < 1 and product % 1 > 1e-4:
             # ONNX's own tests align the corner of the fractional size, its text that of the
@@ -143,7 +193,8 @@ def interpolated(
             raise emit.error(f"interpolates {dtype}, which is not supported; cast it to float.")
         data = emit.cast(data, "float32")  # as ONNX Runtime does, which truncates the result
     for axis, each in changed.items():
-        data = _along(emit, data, axis, each, outside)
+        along_axis = along_open_axis if each.is_open else _along
+        data = along_axis(emit, data, axis, each, outside)
     return data if dtype_of(data) == dtype else emit.cast(data, dtype)
 
 
@@ -156,10 +207,10 @@ def _is_of_tvm(data: relax.Expr, along: dict[int, Interpolation]) -> bool:
         and dtype_of(data) == "float32"
         and all(
             each.coordinates in _OF_TVM
-            and each.size * each.scale == each.new_size
+            and each.is_of_ratio
             and not each.antialias
             and not each.exclude_outside
-            and (each.mode != "nearest" or each.new_size % each.size == 0)
+            and (each.mode != "nearest" or each.is_whole)
             for each in along.values()
         )
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
+from ....ops.size import AnySize, Size, require_most
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..counted import Counted
 from ..node_emitter import NodeEmitter
@@ -18,7 +19,7 @@ _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max"
 
 
 def counted_from_the_begin(
-    emit: NodeEmitter, indices: relax.Expr, extents: Sequence[int]
+    emit: NodeEmitter, indices: relax.Expr, extents: Sequence[AnySize]
 ) -> relax.Expr:
     """Return indices that may count from the end as ones from the begin.
 
@@ -26,7 +27,7 @@ def counted_from_the_begin(
     ----------
     emit : NodeEmitter
     indices : relax.Expr
-    extents : sequence of int
+    extents : sequence of size
         The length of the axis, or of the axis of each of the last axis' coordinates.
     """
     if not is_signed(dtype_of(indices)):
@@ -34,7 +35,7 @@ def counted_from_the_begin(
     known = constant_array(indices)
     if known is not None and not (known < 0).any():
         return indices
-    lengths = constant(np.array(extents if len(extents) > 1 else extents[0], dtype_of(indices)))
+    lengths = emit.sizes(extents if len(extents) > 1 else extents[0], dtype_of(indices))
     negative = emit(relax.op.less(indices, emit.scalar(0, indices)))
     return emit(relax.op.where(negative, emit(relax.op.add(indices, lengths)), indices))
 
@@ -61,10 +62,18 @@ def gather_elements(
 def gather_nd(
     emit: NodeEmitter, data: relax.Expr, indices: relax.Expr, *, batch_dims: int = 0
 ) -> relax.Expr:
-    count = shape_of(indices)[-1]
+    count = _coordinates(emit, indices)
     extents = shape_of(data)[batch_dims : batch_dims + count]
     places = counted_from_the_begin(emit, indices, extents)
     return emit(relax.op.gather_nd(data, places, batch_dims))
+
+
+def _coordinates(emit: NodeEmitter, indices: relax.Expr) -> int:
+    """Return how many numbers the last axis of indices has, which are the place of an element."""
+    count = shape_of(indices)[-1]
+    if isinstance(count, Size):
+        raise emit.error(f"has places of {count} coordinates, whose number must not be open.")
+    return count
 
 
 @operator("Scatter", "ScatterElements")
@@ -91,7 +100,7 @@ def scatter_nd(
     *,
     reduction: str = "none",
 ) -> relax.Expr:
-    extents = shape_of(data)[: shape_of(indices)[-1]]
+    extents = shape_of(data)[: _coordinates(emit, indices)]
     places = counted_from_the_begin(emit, indices, extents)
     kind = _reduction(emit, reduction, data)
     return emit(relax.op.scatter_nd(data, places, updates, kind))
@@ -120,7 +129,8 @@ def one_hot(
     """
     if dtype_of(values) == "bool":  # ONNX Runtime lacks it, and ONNX's reference fails
         raise emit.error("chooses among truths, which is not supported; compare its result with 0.")
-    count = int(emit.number(depth, "its depth"))
+    given = emit.number(depth, "its depth")
+    count = given if isinstance(given, Size) else int(given)
     ndim = len(shape_of(indices)) + 1
     axis = emit.axis(axis, ndim)
     places = counted_from_the_begin(emit, emit.cast(indices, "int64"), [count])
@@ -143,11 +153,15 @@ def top_k(
 ) -> Value:
     """Return the largest, or smallest, elements along an axis and their places."""
     axis = emit.axis(axis, len(shape_of(data)))
-    if not is_constant(k):
+    known = emit.known(k)
+    if known is None:
         return _some_of_all(emit, data, k, axis, largest)
-    count = int(emit.number(k, "how many it takes"))
-    if not 0 <= count <= shape_of(data)[axis]:
-        raise emit.error(f"takes {count} of {shape_of(data)[axis]} elements.")
+    count, length = known.reshape(-1)[0], shape_of(data)[axis]
+    if isinstance(count, Size):
+        return _open_count(emit, data, count, axis, largest)
+    count = int(count)
+    if count < 0 or not require_most(count, length):
+        raise emit.error(f"takes {count} of {length} elements.")
     dtype = dtype_of(data)
     if not count:  # which Relax's operator takes for all
         shape = [0 if a == axis else size for a, size in enumerate(shape_of(data))]
@@ -160,6 +174,18 @@ def top_k(
     if dtype == "uint64":
         values = moved_by_half(emit, values)
     return emit.cast(values, dtype), places
+
+
+def _open_count(emit: NodeEmitter, data: relax.Expr, count: Size, axis: int, largest: int) -> Value:
+    """Sort all elements, and take as many as an open size says."""
+    length = shape_of(data)[axis]
+    if not require_most(count, length):
+        raise emit.error(f"takes {count} of {length} elements.")
+    if isinstance(length, Size):
+        raise emit.error(f"sorts {length} elements to take {count}; give these sizes.")
+    every = top_k(emit, data, constant(np.array([length])), axis=axis, largest=largest)
+    assert isinstance(every, tuple), "elements and their places"
+    return tuple(emit.slice(part, axis, 0, count) for part in every)
 
 
 def moved_by_half(emit: NodeEmitter, bits: relax.Expr) -> relax.Expr:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from tvm import relax
 
+from ....ops.size import is_one
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 
@@ -50,7 +51,7 @@ def less_zero(
         return emit.cast(data, "float32")
     if dtype_of(zero_point) != dtype_of(data):
         raise emit.error(f"has a zero point of {dtype_of(zero_point)} for {dtype_of(data)}.")
-    if shape_of(zero_point) in ((), (1,)) and not is_constant(data):
+    if is_one(shape_of(zero_point)) and not is_constant(data):
         return _steps(emit, data, emit.reshape(zero_point, []))
     wide = emit.cast(data, "float32")
     zero = emit.cast(placed(emit, zero_point, data, axis), "float32")
@@ -66,7 +67,7 @@ def _steps(emit: NodeEmitter, data: relax.Expr, zero: relax.Expr) -> relax.Expr:
 def placed(emit: NodeEmitter, part: relax.Expr, data: relax.Expr, axis: int) -> relax.Expr:
     """Return one number, or one for each place along an axis of data, so that they broadcast."""
     sizes, shape = shape_of(part), shape_of(data)
-    if sizes in ((), (1,)):
+    if is_one(sizes):
         return emit.reshape(part, [])
     place = emit.axis(axis, len(shape))
     if len(sizes) == 1 and sizes[0] == shape[place]:
@@ -117,7 +118,7 @@ def product_of(
     """
     known = constant_array(right)
     computed = a_zero_point is not None and not is_constant(a_zero_point)
-    if not computed or known is None or known.ndim != 2 or shape_of(a_zero_point) not in ((), (1,)):
+    if not computed or known is None or known.ndim != 2 or not is_one(shape_of(a_zero_point)):
         left = less_zero(emit, a, a_zero_point, -2)
         return emit(relax.op.matmul(left, right))
     sums = constant(known.sum(0, dtype="float64").astype("float32"))

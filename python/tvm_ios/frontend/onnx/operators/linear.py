@@ -8,6 +8,7 @@ from typing import TypeAlias
 from tvm import relax
 
 from ....ops.narrow import NARROW, is_integer
+from ....ops.size import AnyShape, is_one, require_equal
 from ...emitter import constant_array, dtype_of, shape_of
 from ..narrow import Narrow, limited, narrowed, numbers
 from ..node_emitter import NodeEmitter
@@ -113,15 +114,15 @@ def _shift(emit: NodeEmitter, zero_point: Tensor | None) -> relax.Expr | None:
 
 
 def _spread(
-    emit: NodeEmitter, part: relax.Expr, shape: tuple[int, ...], place: dict[str, int]
+    emit: NodeEmitter, part: relax.Expr, shape: AnyShape, place: dict[str, int]
 ) -> relax.Expr:
     """Return scales so that they broadcast: one for all, one along an axis, or one for a block."""
     axis, block = place["axis"], place["block_size"]
     if block:
         return repeated(emit, part, axis, block, shape)
-    if shape_of(part) in ((), (1,)):
+    if is_one(shape_of(part)):
         return emit.reshape(part, [])
     axis = 0 if len(shape) <= 1 and axis == 1 else emit.axis(axis, len(shape))
-    if shape_of(part) != (shape[axis],):
+    if len(shape_of(part)) != 1 or not require_equal(shape_of(part)[0], shape[axis]):
         raise emit.error(f"has {list(shape_of(part))} scales for axis {axis} of {list(shape)}.")
     return emit.along(part, axis, len(shape))

@@ -3,12 +3,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
 from tvm import relax
 
-from ....ops.size import AnySize, ceil_div, hints_of, is_open
+from ....ops.size import (
+    AnySize,
+    ceil_div,
+    hints_of,
+    is_empty,
+    is_open,
+    known_equal,
+    largest,
+    require_equal,
+    require_least,
+    require_most,
+    same_shape,
+    smallest,
+)
 from ...emitter import constant, dtype_of, is_constant, shape_of
 from ..node_emitter import SMALL, NodeEmitter
 from .selection import computed_slice
@@ -44,12 +58,13 @@ def split(
         each = -(-length // count)
         # Only the last part may be smaller.
         sizes = [*[each] * (count - 1), length - (count - 1) * each]
-    if sum(sizes) != length or any(size < 0 for size in sizes):
+    fit = all(require_least(size, 1 if is_open([size]) else 0) for size in sizes)
+    if not (fit and require_equal(sum(sizes), length)):
         raise emit.error(f"splits an axis of {length} into {sizes}.")
     emit.expect(len(sizes))
     if len(sizes) == 1:
         return (data,)
-    if 0 in sizes:
+    if is_empty(sizes) or is_open(sizes[:-1]):  # Relax's operator splits at places that are known
         return tuple(
             emit.slice(data, axis, end - size, end)
             for size, end in zip(sizes, accumulate(sizes), strict=True)
@@ -58,7 +73,7 @@ def split(
     return tuple(emit(relax.TupleGetItem(parts, i)) for i in range(len(sizes)))
 
 
-def picked(emit: NodeEmitter, data: relax.Expr, place: int, axis: int) -> relax.Expr:
+def picked(emit: NodeEmitter, data: relax.Expr, place: AnySize, axis: int) -> relax.Expr:
     """Return the part at a place along an axis, without the axis."""
     shape = shape_of(data)
     axis = emit.axis(axis, len(shape))
@@ -109,10 +124,20 @@ def _bounds(start: AnySize, end: AnySize, step: int, size: AnySize) -> _Bounds:
 
 def _place(place: AnySize, size: AnySize, last: AnySize, first: int = 0) -> AnySize:
     """Return a place that may count from the end of an axis, between the first and the last."""
-    if place < 0:
-        place = place + size
-        return first if place < 0 else place
-    return place if place < last else last
+    if not is_open([place]):
+        if place < 0:
+            return largest(first, size + place)
+        return place if place <= 1 and known_equal(last, size) else smallest(place, last)
+    if place < 0:  # for the example
+        return largest(first, size + place)
+    return _fitting(place, last)
+
+
+def _fitting(place: AnySize, last: AnySize) -> AnySize:
+    """Return a computed place, which must lie within an axis whose size is no open one."""
+    if not is_open([last]) and require_most(place, last):
+        return place
+    return smallest(place, last)
 
 
 def _length(begin: AnySize, end: AnySize, step: int) -> AnySize:
@@ -121,35 +146,54 @@ def _length(begin: AnySize, end: AnySize, step: int) -> AnySize:
         return len(range(*hints_of((begin, end)), step))
     if step < 0:
         begin, end, step = end + 1, begin + 1, -step
-    return ceil_div(end - begin, step) if end > begin else 0
+    return ceil_div(end - begin, step) if require_least(end - begin, 1) else 0
 
 
 def _sliced(emit: NodeEmitter, data: relax.Expr, ranges: dict[int, _Bounds]) -> relax.Expr:
     """Slice by the begin, end and step of some axes, of which an end of -1 is before the first."""
     shape = shape_of(data)
     lengths = {axis: _length(*bounds) for axis, bounds in ranges.items()}
-    if 0 in lengths.values():
+    if is_empty(lengths.values()):
         sizes = [lengths.get(axis, number) for axis, number in enumerate(shape)]
         return emit.full(sizes, 0, dtype_of(data))
-    moved = {a: r for a, r in ranges.items() if r != (0, shape[a], 1)}
+    moved = {a: r for a, r in ranges.items() if not _is_whole(r, shape[a])}
     if not moved:
         return data
     # In Relax, -1 counts from the back, too; the end before the first element is -size - 1.
-    ends = [end if end >= 0 else -shape[axis] - 1 for axis, (_, end, _) in moved.items()]
+    ends = [
+        end if step > 0 or end >= 0 else -shape[axis] - 1
+        for axis, (begin, end, step) in moved.items()
+    ]
     begins, steps = ([r[i] for r in moved.values()] for i in (0, 2))
     return emit(relax.op.strided_slice(data, list(moved), begins, ends, steps))
+
+
+def _is_whole(bounds: _Bounds, size: AnySize) -> bool:
+    begin, end, step = bounds
+    return step == 1 and known_equal(begin, 0) and known_equal(end, size)
 
 
 @operator("Tile")
 def tile(emit: NodeEmitter, data: relax.Expr, repeats: relax.Expr) -> relax.Expr:
     counts = emit.integers(repeats, "its repeats")
     shape = [size * count for size, count in zip(shape_of(data), counts, strict=True)]
-    if list(shape_of(data)) == shape:
+    if same_shape(shape_of(data), shape):
         return data
+    if is_open(counts):
+        return _repeated(emit, data, counts)
     if is_constant(data) and not is_open(shape) and np.prod(shape) <= SMALL:
         emit.allocate(shape, dtype_of(data))
         return constant(np.tile(emit.array(data, "what it repeats"), counts))
     return emit(relax.op.tile(data, counts))
+
+
+def _repeated(emit: NodeEmitter, data: relax.Expr, counts: Sequence[AnySize]) -> relax.Expr:
+    """Repeat by numbers that are open sizes: each axis becomes two, of which one is broadcast."""
+    shape = shape_of(data)
+    apart = [part for size in shape for part in (1, size)]
+    wide = [part for pair in zip(counts, shape, strict=True) for part in pair]
+    repeated = emit.broadcast(emit.reshape(data, apart), wide)
+    return emit.reshape(repeated, [a * b for a, b in zip(counts, shape, strict=True)])
 
 
 @operator("Pad")
@@ -171,24 +215,25 @@ def pad(
     widths = {axis: (numbers[i], numbers[len(chosen) + i]) for i, axis in enumerate(chosen)}
     for axis, (before, after) in widths.items():
         size = shape_of(data)[axis]
-        bounds = (max(-before, 0), size + min(after, 0), 1)
-        if bounds[0] > bounds[1]:
+        bounds = (largest(-before, 0), size + smallest(after, 0), 1)
+        if not require_least(bounds[1] - bounds[0], 0):
             raise emit.error(f"crops an axis of {size} by more than it has.")
         data = _sliced(emit, data, {axis: bounds})
-    added = {axis: (max(b, 0), max(a, 0)) for axis, (b, a) in widths.items()}
-    return _padded(emit, data, {axis: w for axis, w in added.items() if any(w)}, value, mode)
+    added = {axis: (largest(b, 0), largest(a, 0)) for axis, (b, a) in widths.items()}
+    some = {axis: w for axis, w in added.items() if not all(known_equal(n, 0) for n in w)}
+    return _padded(emit, data, some, value, mode)
 
 
 def _padded(
     emit: NodeEmitter,
     data: relax.Expr,
-    widths: dict[int, tuple[int, int]],
+    widths: dict[int, tuple[AnySize, AnySize]],
     value: relax.Expr | None,
     mode: str,
 ) -> relax.Expr:
     if not widths:
         return data
-    if mode != "constant" and any(shape_of(data)[axis] == 0 for axis in widths):
+    if mode != "constant" and is_empty(shape_of(data)[axis] for axis in widths):
         raise emit.error("repeats elements of an axis of which none is left.")
     if mode in ("reflect", "wrap"):
         return _mirrored(emit, data, widths, mode)
@@ -197,12 +242,17 @@ def _padded(
     if mode == "constant" and value is not None and not is_constant(value):
         return _padded_by_computed(emit, data, widths, value)
     number = 0.0 if value is None else emit.number(value, "the value that it pads with")
+    if any(map(is_open, widths.values())):
+        return _padded_by_places(emit, data, widths, mode, number)
     flat = [n for axis in range(len(shape_of(data))) for n in widths.get(axis, (0, 0))]
     return emit(relax.op.nn.pad(data, flat, _EDGES[mode], number))
 
 
 def _padded_by_computed(
-    emit: NodeEmitter, data: relax.Expr, widths: dict[int, tuple[int, int]], value: relax.Expr
+    emit: NodeEmitter,
+    data: relax.Expr,
+    widths: dict[int, tuple[AnySize, AnySize]],
+    value: relax.Expr,
 ) -> relax.Expr:
     """Pad by a number that is computed while the model runs."""
     number = emit.reshape(value, [1] * len(shape_of(data)))
@@ -216,19 +266,64 @@ def _padded_by_computed(
     return data
 
 
+def _padded_by_places(
+    emit: NodeEmitter,
+    data: relax.Expr,
+    widths: dict[int, tuple[AnySize, AnySize]],
+    mode: str,
+    number: float,
+) -> relax.Expr:
+    """Pad by open sizes: take the nearest elements, and replace those beyond the ends."""
+    ndim = len(shape_of(data))
+    for axis, (before, after) in widths.items():
+        size = shape_of(data)[axis]
+        places = _moved(emit, before + size + after, before)
+        low = emit(relax.op.maximum(places, relax.const(0, "int64")))
+        last = emit.sizes(size - 1)
+        data = emit(relax.op.take(data, emit(relax.op.minimum(low, last)), axis, "clip"))
+        if mode == "constant":
+            above = emit(relax.op.greater_equal(places, relax.const(0, "int64")))
+            inside = emit(relax.op.logical_and(above, emit(relax.op.less_equal(places, last))))
+            kept = emit.along(inside, axis, ndim)
+            data = emit(relax.op.where(kept, data, emit.scalar(number, data)))
+    return data
+
+
+def _moved(emit: NodeEmitter, count: AnySize, before: AnySize) -> relax.Expr:
+    """Return the places ``-before, -before + 1, ...`` of an axis that is padded."""
+    return emit(relax.op.subtract(emit.positions(count, "int64"), emit.sizes(before)))
+
+
 def _mirrored(
-    emit: NodeEmitter, data: relax.Expr, widths: dict[int, tuple[int, int]], mode: str
+    emit: NodeEmitter, data: relax.Expr, widths: dict[int, tuple[AnySize, AnySize]], mode: str
 ) -> relax.Expr:
     """Pad by reflection without the border's pixels, or by the other end of the axis."""
     for axis, (before, after) in widths.items():
         size = shape_of(data)[axis]
-        if mode == "reflect" and max(before, after) >= size:
-            raise emit.error(f"reflects {max(before, after)} elements of an axis of {size}.")
-        numpy_mode = "reflect" if mode == "reflect" else "wrap"
-        places = np.pad(np.arange(size), (before, after), numpy_mode)  # type: ignore[call-overload]
-        emit.allocate([places.size], "int64")
-        data = emit(relax.op.take(data, constant(places), axis, "clip"))
+        most = largest(before, after)
+        if mode == "reflect" and not require_most(most, size - 1):
+            raise emit.error(f"reflects {most} elements of an axis of {size}.")
+        if is_open((before, size, after)):
+            places = _mirrored_places(emit, before, size, after, mode)
+        else:
+            numpy_mode = "reflect" if mode == "reflect" else "wrap"
+            known = np.pad(np.arange(size), (before, after), numpy_mode)  # type: ignore[call-overload]
+            emit.allocate([known.size], "int64")
+            places = constant(known)
+        data = emit(relax.op.take(data, places, axis, "clip"))
     return data
+
+
+def _mirrored_places(
+    emit: NodeEmitter, before: AnySize, size: AnySize, after: AnySize, mode: str
+) -> relax.Expr:
+    """Return the places that elements of a padded axis of open sizes are from."""
+    places = _moved(emit, before + size + after, before)
+    if mode == "wrap":
+        return emit(relax.op.floor_mod(places, emit.sizes(size)))
+    last = emit.sizes(size - 1)
+    beyond = emit(relax.op.abs(emit(relax.op.subtract(last, emit(relax.op.abs(places))))))
+    return emit(relax.op.subtract(last, beyond))
 
 
 @operator("Trilu")
@@ -240,8 +335,12 @@ def trilu(
         diagonal = 0 if k is None else int(emit.number(k, "its diagonal"))
         return emit((relax.op.triu if upper else relax.op.tril)(data, diagonal))
     rows, columns = shape_of(data)[-2:]
-    emit.allocate([rows, columns], "int64")
-    diagonals = constant(np.arange(columns) - np.arange(rows)[:, None])
+    if is_open((rows, columns)):
+        below = emit.reshape(emit.positions(rows, "int64"), [rows, 1])
+        diagonals = emit(relax.op.subtract(emit.positions(columns, "int64"), below))
+    else:
+        emit.allocate([rows, columns], "int64")
+        diagonals = constant(np.arange(columns) - np.arange(rows)[:, None])
     build = relax.op.greater_equal if upper else relax.op.less_equal
     kept = emit(build(diagonals, emit.reshape(emit.cast(k, "int64"), [])))
     return emit(relax.op.where(kept, data, emit.scalar(0, data)))

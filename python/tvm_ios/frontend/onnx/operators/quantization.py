@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from tvm import relax
 
+from ....ops.size import AnyShape, is_one, known_equal, require_equal
 from ...emitter import constant_array, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..tensors import name_of_type
@@ -76,23 +77,23 @@ def _of_axis(
 ) -> tuple[relax.Expr, relax.Expr, int]:
     """Return one scale and zero point as numbers, several as they are, and their axis."""
     ndim, sizes = len(shape_of(data)), shape_of(scale)
-    if sizes in ((), (1,)) and not (sizes and ndim == 1 and shape_of(data)[0] == 1):
+    if is_one(sizes) and not (sizes and ndim == 1 and known_equal(shape_of(data)[0], 1)):
         last = max(ndim - 1, 0)
         return emit.reshape(scale, []), emit.reshape(zero_point, []), last
     place = 0 if ndim <= 1 and axis == 1 else emit.axis(axis, ndim)
-    if len(sizes) != 1 or sizes[0] != shape_of(data)[place]:
+    if len(sizes) != 1 or not require_equal(sizes[0], shape_of(data)[place]):
         raise emit.error(f"has {list(sizes)} scales for axis {place} of {list(shape_of(data))}.")
     return scale, zero_point, place
 
 
 def repeated(
-    emit: NodeEmitter, part: relax.Expr, axis: int, count: int, shape: tuple[int, ...]
+    emit: NodeEmitter, part: relax.Expr, axis: int, count: int, shape: AnyShape
 ) -> relax.Expr:
     """Repeat each element along an axis, and cut what is beyond the data."""
     axis = emit.axis(axis, len(shape))
     sizes = list(shape_of(part))
     wanted = [-(-size // count) if i == axis else size for i, size in enumerate(shape)]
-    if sizes != wanted:
+    if not all(map(require_equal, sizes, wanted)):
         raise emit.error(f"has {sizes} scales or zero points for blocks, which takes {wanted}.")
     apart = emit.reshape(part, [*sizes[: axis + 1], 1, *sizes[axis + 1 :]])
     wide = emit.broadcast(apart, [*sizes[: axis + 1], count, *sizes[axis + 1 :]])
@@ -172,7 +173,7 @@ def one_grid(
     if dtype_of(zero_point) != dtype:
         raise emit.error(f"has a zero point of {dtype_of(zero_point)} for integers of {dtype}.")
     for part, name in ((scale, "scales"), (zero_point, "zero points")):
-        if shape_of(part) not in ((), (1,)):
+        if not is_one(shape_of(part)):
             raise emit.error(f"has {list(shape_of(part))} {name}, but takes one for all elements.")
     return emit.reshape(scale, []), emit.reshape(zero_point, [])
 

@@ -16,6 +16,7 @@ import numpy as np
 from tvm import relax
 
 from ....ops.recurrence import Cell, Recurrence, recurrence
+from ....ops.size import AnyShape, AnySize, Size, is_empty, is_open, require_equal
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 from .recurrent_form import Form, form_of
@@ -72,16 +73,19 @@ class _Layer:
     given: _Tensors
 
     @cached_property
-    def length(self) -> int:
+    def length(self) -> AnySize:
         return shape_of(self.given.data)[1 if self.form.batch_first else 0]
 
     @cached_property
-    def batch(self) -> int:
+    def batch(self) -> AnySize:
         return shape_of(self.given.data)[0 if self.form.batch_first else 1]
 
     @cached_property
     def hidden(self) -> int:
-        return shape_of(self.given.recurrent)[2]
+        size = shape_of(self.given.recurrent)[2]
+        if isinstance(size, Size):
+            raise self.emit.error(f"has states of {size} elements, whose number must not be open.")
+        return size
 
     @cached_property
     def dtype(self) -> str:
@@ -170,7 +174,9 @@ class _Layer:
         if given is None:
             return []
         known = constant_array(given)
-        if known is None:  # what is taken is the length itself, which is checked by it
+        if known is None or is_open(
+            [self.length]
+        ):  # what is taken is the length itself, which is checked by it
             valid = emit.positions(self.length + 1, dtype_of(given))
             return [emit(relax.op.take(valid, given, 0))]
         if not ((known >= 0) & (known <= self.length)).all():
@@ -270,7 +276,7 @@ def _check_shapes(layer: _Layer, hidden_size: int | None) -> None:
     for name, tensor in (("data", given.data), ("recurrence weights", given.recurrent)):
         if len(shape_of(tensor)) != 3:
             raise emit.error(f"has {name} of {list(shape_of(tensor))}, which need 3 axes.")
-    if 0 in (layer.length, layer.batch):
+    if is_empty((layer.length, layer.batch)):
         raise emit.error("has an empty sequence or batch; export the model for others.")
     hidden, each = hidden_size or layer.hidden, layer.form.directions
     rows = len(cell.order) * hidden
@@ -284,8 +290,12 @@ def _check_shapes(layer: _Layer, hidden_size: int | None) -> None:
         *(("an initial state", value, state) for value in given.states),
     )
     for name, tensor, shape in wanted:
-        if tensor is not None and list(shape_of(tensor)) != shape:
+        if tensor is not None and not _is_of(shape_of(tensor), shape):
             raise emit.error(f"has {name} of {list(shape_of(tensor))}, which must be {shape}.")
+
+
+def _is_of(shape: AnyShape, wanted: Sequence[AnySize]) -> bool:
+    return len(shape) == len(wanted) and all(map(require_equal, shape, wanted))
 
 
 def _joined(layer: _Layer) -> Value:

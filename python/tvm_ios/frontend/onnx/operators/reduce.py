@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tvm import relax
 
+from ....ops.size import AnySize, is_empty
 from ...emitter import dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 from ..numbers import is_float, is_integer
@@ -56,7 +57,7 @@ def _extreme(build: Callable[..., relax.Expr], of_none: float) -> Reduce:
         shape, dtype = shape_of(data), dtype_of(data)
         if not axes:
             return data
-        if 0 in shape:
+        if is_empty(shape):
             sizes = _reduced(shape, axes, keep)
             return emit.filled(sizes, _extreme_of_none(dtype, of_none), dtype)
         if dtype == "bool":
@@ -66,7 +67,7 @@ def _extreme(build: Callable[..., relax.Expr], of_none: float) -> Reduce:
     return reduce
 
 
-def _reduced(shape: Sequence[int], axes: list[int], keep: bool) -> list[int]:
+def _reduced(shape: Sequence[AnySize], axes: list[int], keep: bool) -> list[AnySize]:
     sizes = [1 if axis in axes else size for axis, size in enumerate(shape)]
     return sizes if keep else [size for axis, size in enumerate(sizes) if axis not in axes]
 
@@ -107,7 +108,7 @@ def _log_sum(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -
 def _log_sum_exp(emit: NodeEmitter, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
     """Add exponentials of what the largest element exceeds, which cannot overflow."""
     _expect_floats(emit, data)
-    if 0 in shape_of(data):
+    if is_empty(shape_of(data)):
         return _log_sum(emit, emit(relax.op.exp(data)), axes, keep)
     largest = _largest(emit, data, axes, True)
     finite = emit(relax.op.isfinite(largest))

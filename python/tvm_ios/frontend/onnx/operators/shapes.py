@@ -9,7 +9,15 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from ....ops.size import AnySize, broadcast
+from ....ops.size import (
+    AnySize,
+    broadcast,
+    is_empty,
+    is_open,
+    require_equal,
+    require_least,
+    without_common,
+)
 from ...emitter import constant, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 from .table import MOVES, TAKES, Value, operator
@@ -40,7 +48,7 @@ def reshape(
     wanted, given = emit.integers(shape, "its shape"), shape_of(data)
     sizes = list(wanted)
     for axis, number in enumerate(wanted):
-        if number == 0 and not allowzero:
+        if is_empty([number]) and not allowzero:
             if axis >= len(given):
                 raise emit.error(f"keeps axis {axis} of a tensor of {list(given)}.")
             sizes[axis] = given[axis]
@@ -51,10 +59,16 @@ def _inferred(
     emit: NodeEmitter, given: Sequence[AnySize], sizes: list[AnySize], wanted: Sequence[AnySize]
 ) -> list[AnySize]:
     """Return sizes with -1 replaced, which have as many elements as are given."""
-    known, count = math.prod(number for number in sizes if number != -1), math.prod(given)
-    if sizes.count(-1) == 1 and known:
-        sizes = [count // known if number == -1 else number for number in sizes]
-    if any(size < 0 for size in sizes) or math.prod(sizes) != count:
+    places = [i for i, size in enumerate(sizes) if not is_open([size]) and size == -1]
+    known = [size for i, size in enumerate(sizes) if i not in places]
+    above, below = without_common(given, known)
+    whole, part = math.prod(above), math.prod(below)
+    if len(places) == 1 and not is_empty(known):
+        sizes[places[0]] = whole // part
+        whole, places = whole // part * part, []
+        above, below = [math.prod(above)], [whole]
+    least = (require_least(s, 1) if is_open([s]) else s >= 0 for s in sizes)
+    if places or not all(least) or not require_equal(math.prod(above), math.prod(below)):
         raise emit.error(f"cannot give shape {list(wanted)} to a tensor of {list(given)}.")
     return sizes
 
@@ -72,7 +86,7 @@ def squeeze(emit: NodeEmitter, data: relax.Expr, axes: relax.Expr | None = None)
     if axes is None:
         return emit.reshape(data, [number for number in sizes if number != 1])
     removed = emit.axes(emit.integers(axes, "its axes"), len(sizes))
-    if any(sizes[axis] != 1 for axis in removed):
+    if not all(require_equal(sizes[axis], 1) for axis in removed):
         raise emit.error(f"removes the axes {removed} of {list(sizes)}, which are not all 1.")
     if is_constant(data):
         return emit.reshape(data, [number for i, number in enumerate(sizes) if i not in removed])
@@ -114,6 +128,8 @@ def depth_to_space(
     """Move channels to pixels; the block is before (DCR) or behind (CRD) the channels."""
     n, c, h, w = shape_of(data)
     b, rest = blocksize, c // blocksize**2
+    if not require_equal(rest * b * b, c):
+        raise emit.error(f"makes blocks of {b} from {c} channels.")
     if mode not in ("DCR", "CRD"):
         raise emit.error(f"has the mode {mode!r}, which is neither DCR nor CRD.")
     parts = (n, b, b, rest, h, w) if mode == "DCR" else (n, rest, b, b, h, w)
@@ -129,6 +145,8 @@ def space_to_depth(
     """Move pixels to channels; the block is before (DCR) or behind (CRD) the channels."""
     n, c, h, w = shape_of(data)
     b = blocksize
+    if not (require_equal(h % b, 0) and require_equal(w % b, 0)):
+        raise emit.error(f"takes blocks of {b} from images of {[h, w]}.")
     parts = emit.reshape(data, (n, c, h // b, b, w // b, b))
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
     return emit.reshape(emit.transpose(parts, order), (n, c * b * b, h // b, w // b))

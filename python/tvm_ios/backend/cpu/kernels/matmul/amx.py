@@ -23,8 +23,9 @@ class AmxTile(MatmulTile):
 
     @staticmethod
     def sources(shape: MatmulShape) -> frozenset[str]:
-        height = shape.tile.mr
-        heights = {height, shape.matmul.rows % height} - {0}
+        heights = set(shape.heights)
+        if not shape.open_rows:
+            heights = {shape.tile.mr, shape.matmul.rows % shape.tile.mr} - {0}
         counts = {shape.tile.nr, shape.rest_blocks, 1} - {0}
         steps = (Step(split(h), b, shape.tile_matmul_pairs) for h in heights for b in counts)
         return frozenset().union(*(step.sources for step in steps))

@@ -20,15 +20,19 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....lowering.product import Matmul
+from .....ops.size import hint_of
 from .....ops.tensor import TensorSpec
 from ...core import Core
 from ...isa import amx, bfmmla
 from ...isa.emit import bind, loop, select
+from ...isa.masked import masked_source
 from ..factors import Factors
-from ..kernel import Kernel, Phase, Weights
+from ..kernel import Kernel, Phase, Weights, phase
 from ..plane import PlaneTiles
+from ..row_tiles import cover_rows, number
 from .amx import AmxTile
 from .bfmmla import BfmmlaTile
+from .open_columns import OpenColumnsTile, emit_open_columns
 from .packing import PACK_WORK, Packing
 from .shape import MatmulShape
 from .tile import Columns, MatmulTile
@@ -56,19 +60,20 @@ def matmul_kernel(
     right = m.right
     begin = [TensorSpec((m.packed(core.lanes).shape[0], core.lanes), "int32")] if low else []
     scratch: tuple[TensorSpec, ...] = ()
-    phase = Phase(
+    product = phase(
         emitter.num_tiles,
         emitter.emit,
         weights=emitter.weights(),
-        sources=emitter.tile_type.sources(emitter),
+        sources=emitter.sources(),
     )
-    phases: tuple[Phase, ...] = (phase,)
+    phases: tuple[Phase, ...] = (product,)
     if m.weights:
         right = TensorSpec((*m.packed(core.lanes).shape[:2], emitter.vector))
     elif emitter.packs:
         pack = Packing(m, core.lanes)
         scratch = (m.packed(core.lanes),)
-        phases = (Phase(pack.num_tiles, pack.emit, work=PACK_WORK / m.rows), *phases)
+        work = PACK_WORK / hint_of(m.rows)
+        phases = (phase(pack.num_tiles, pack.emit, work=work), *phases)
     return Kernel(
         name="matmul",
         key=("matmul", matmul, core, low),
@@ -77,7 +82,7 @@ def matmul_kernel(
         scratch=scratch,
         phases=phases,
         plane=emitter.plane(),
-        narrows=emitter.num_k_blocks == 1,
+        narrows=emitter.num_k_blocks == 1 and not emitter.open_columns,
     )
 
 
@@ -95,12 +100,20 @@ class _MatmulEmitter(MatmulShape):
     @property
     def tile_type(self) -> type[MatmulTile]:
         """The register tiles that the core has for what is multiplied."""
-        return _TILES[self.tile_matmul]
+        return OpenColumnsTile if self.open_columns else _TILES[self.tile_matmul]
+
+    def sources(self) -> frozenset[str]:
+        """Return the LLVM IR of the functions that the code calls."""
+        masked = {masked_source(self.lanes)} if self.open_columns else set()
+        return self.tile_type.sources(self) | masked
 
     def weights(self) -> Weights | None:
-        """Return where the weights of a tile begin; None if the right side is computed."""
+        """Return where the weights of a tile begin; None if the right side is computed.
+
+        The tiles of open rows, whose numbers are not known, have none, either.
+        """
         m = self.matmul
-        if not m.weights or m.batch > 1:
+        if not m.weights or self.open_rows or m.batch > 1:
             return None
 
         def first(tile: int) -> int:
@@ -118,10 +131,10 @@ class _MatmulEmitter(MatmulShape):
     def plane(self) -> PlaneTiles | None:
         """Return how the tiles cover the result: a row of the left side is a pixel.
 
-        A computed right side is read as a whole, and has no plane.
+        A computed right side is read as a whole, and has no plane. Neither have open rows.
         """
         m = self.matmul
-        if not m.weights or m.batch > 1:
+        if not m.weights or self.open_rows or m.batch > 1:
             return None
         return PlaneTiles(
             self.chunks,
@@ -162,6 +175,10 @@ class _MatmulEmitter(MatmulShape):
             rows = self.tile_type(self, buffers, matrix, place, more, k_block, prefetch_target)
 
             def columns(columns: Columns) -> None:
+                if self.open_rows:
+                    count = bind(number(self.matmul.rows))
+                    cover_rows(count, place, self.heights, lambda i, h: rows.emit(i, h, columns))
+                    return
                 full, last = divmod(self.matmul.rows, self.tile.mr)
                 height = self.tile.mr
                 select(
@@ -172,6 +189,9 @@ class _MatmulEmitter(MatmulShape):
                     ],
                 )
 
+            if isinstance(rows, OpenColumnsTile):
+                emit_open_columns(self, rows, chunk, columns)
+                return
             select(
                 chunk,
                 [

@@ -10,12 +10,14 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from .....ops.size import Size
 from .....ops.tir_function import tile_scope
 from ...isa.emit import bind, lanes_of, loop, select, splat, unroll
 from ...isa.epilogue import apply_epilogue
 from ...isa.storage import store
-from ..layout import blocks
 from ..prefetch import NEAR, Ahead, fetch_near
+from ..row_tiles import number
+from ..tiling import CHAINS
 from .shape import MatmulShape
 
 Expr = Any
@@ -58,6 +60,16 @@ class MatmulTile:
         self.place, self.more, self.k_block = place, more, k_block
         self.prefetch_target = prefetch_target
 
+    def _ways(self, sums: int) -> int:
+        """Return into how many sums each is divided, so that they hide the latency of additions.
+
+        Code for open rows has tiles of few rows, too, with few sums.
+        """
+        depth = self.shape.kc
+        if not self.shape.open_rows or isinstance(depth, Size):
+            return 1
+        return max(w for w in (1, 2, 4, 8) if depth % w == 0 and (w == 1 or w * sums <= CHAINS))
+
     @staticmethod
     def sources(shape: MatmulShape) -> frozenset[str]:
         """Return the LLVM IR of the functions that the tiles of a product call."""
@@ -70,7 +82,9 @@ class MatmulTile:
         with tile_scope():
             multiplication = self.shape.multiplication
             lanes = self.lanes if multiplication.whole else width
-            registers = multiplication.accumulators(height * count, lanes)
+            number_of_sums = height * count
+            ways = self._ways(number_of_sums)
+            registers = multiplication.accumulators(ways * number_of_sums, lanes)
 
             def load(i: Expr, j: Expr) -> None:
                 def read(tensor: Any, place: Sequence[Expr]) -> None:
@@ -78,8 +92,8 @@ class MatmulTile:
 
                 self._at(row + j, i, columns, read)
 
-            def multiply_add(k: Expr, i: Expr, j: Expr) -> None:
-                at = i * height + j
+            def multiply_add(k: Expr, i: Expr, j: Expr, begin: int = 0) -> None:
+                at = i * height + (j + begin)
                 value = splat(self.buffers[0][left, row + j, k], lanes)
                 right = self._right(first + i, k, lanes * multiplication.words)
                 registers[at] = multiplication.multiply_add(registers[at], value, right)
@@ -91,8 +105,11 @@ class MatmulTile:
                 self._at(row + j, i, columns, write)
 
             def finish(i: Expr, j: Expr) -> None:
-                total = multiplication.result(registers.first(i * height + j, width))
-                self._store(total, row + j, i, columns)
+                total = registers.first(i * height + j, width)
+                for way in range(1, ways):
+                    at = i * height + (j + way * number_of_sums)
+                    total = total + registers.first(at, width)
+                self._store(multiplication.result(total), row + j, i, columns)
 
             def lowest(i: Expr, j: Expr) -> None:
                 registers[i * height + j] = self.buffers[2][first + i, lanes_of(0, lanes)]
@@ -102,13 +119,15 @@ class MatmulTile:
 
             def step(k: Expr) -> None:
                 outer(lambda i, j: multiply_add(k, i, j))
+                for n in range(1, ways):
+                    outer(partial(multiply_add, k + n, begin=n * number_of_sums))
                 if self.shape.far_weights:
                     unroll(
                         0, count, lambda i: fetch_near(self.buffers[1], [first + i, k + NEAR, 0])
                     )
 
             def reduce() -> None:
-                self._reduce(step, columns)
+                self._reduce(step, columns, ways)
 
             if self.shape.num_k_blocks == 1:
                 if self.shape.low:
@@ -153,7 +172,10 @@ class MatmulTile:
         shape, vector, depth = self.shape, self.shape.vector, self.matmul.depth
         parts = 1 if shape.num_k_blocks == 1 else columns.count
         length = columns.count * depth if shape.num_k_blocks == 1 else shape.kc
-        share = blocks(length, shape.row_tiles * steps)
+        tiles = shape.row_tiles * steps
+        share = (length + tiles - 1) // tiles
+        if isinstance(share, Size):
+            share = bind(number(share))
         next_chunk = columns.first + columns.count * self.more
         for part in range(parts):
             begin = ((next_chunk + part) * depth + self.k_block * shape.kc) * vector

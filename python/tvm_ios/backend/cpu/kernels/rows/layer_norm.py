@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,16 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.size import AnySize, Size, is_open
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from ...core import Core
 from ...isa.emit import along, lanes_of, splat
 from ...isa.epilogue import apply_epilogue
 from ...isa.functions import keep
+from ...isa.masked import masked, masked_source
 from ...isa.storage import store
-from ..kernel import Kernel, Phase
+from ..kernel import Kernel, phase
 from ..plane import PlaneTiles
 from .scan import reduce_row
 
@@ -33,8 +35,8 @@ class LayerNorm:
     epilogue has one value for each position in a row.
     """
 
-    rows: int
-    length: int
+    rows: AnySize
+    length: AnySize
     epsilon: float
     epilogue: Epilogue = NOTHING
 
@@ -52,6 +54,7 @@ def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
         with T.serial(begin, begin + extent) as row, tile_scope():
             _emit_row(norm, core.lanes, buffers, row * norm.length)
 
+    ends = is_open((norm.length,))  # vectors that are known only at run time
     return Kernel(
         name="layer_norm",
         key=("layer_norm", norm, core),
@@ -60,38 +63,57 @@ def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
             for kind in ("full", "last", "last", *norm.epilogue.arguments)
         ),
         outputs=(TensorSpec((sizes["full"],)),),
-        phases=(Phase(norm.rows, emit),),
-        plane=PlaneTiles(1, norm.rows, 1, norm.rows, matrix=True),
-        narrows=True,
+        phases=(phase(norm.rows, emit, sources=frozenset(_sources(ends, core))),),
+        plane=_plane(norm.rows),
+        narrows=not ends,
     )
+
+
+def _sources(ends: bool, core: Core) -> Iterator[str]:
+    if ends:
+        yield masked_source(core.lanes)
+
+
+def _plane(rows: AnySize) -> PlaneTiles | None:
+    """Return how the tiles cover the result; None if their number is open."""
+    return None if isinstance(rows, Size) else PlaneTiles(1, rows, 1, rows, matrix=True)
+
+
+def _share(length: AnySize) -> Expr:
+    """Return the share of an element in a mean."""
+    if isinstance(length, Size):
+        return keep(T.float32(1) / T.Cast("float32", length.short))
+    return T.float32(1.0 / length)
 
 
 def _emit_row(norm: LayerNorm, lanes: int, buffers: Sequence[Any], start: Expr) -> None:
     source, gamma, beta, *arguments, result = buffers
-    length, share = norm.length, T.float32(1.0 / norm.length)
+    length, share = norm.length, _share(norm.length)
 
-    def load(at: Expr, width: int) -> Expr:
-        return source[lanes_of(start + at, width)]
+    def load(at: Expr, width: int, count: Expr | None = None) -> Expr:
+        (row,) = masked([source], count)
+        return row[lanes_of(start + at, width)]
 
-    def squared(at: Expr, width: int) -> Expr:
-        difference = keep(load(at, width) - splat(mean, width))
+    def squared(at: Expr, width: int, count: Expr | None = None) -> Expr:
+        difference = keep(load(at, width, count) - splat(mean, width))
         return difference * difference
 
     mean = keep(reduce_row(length, lanes, load, lambda a, b: a + b, 0.0) * share)
     variance = reduce_row(length, lanes, squared, lambda a, b: a + b, 0.0) * share
     scale = keep(T.float32(1) / tirx.sqrt(variance + T.float32(norm.epsilon)))
 
-    def finish(at: Expr, width: int) -> None:
+    def finish(at: Expr, width: int, count: Expr | None = None) -> None:
+        gammas, betas, *others, written = masked([gamma, beta, *arguments, result], count)
         within, place = lanes_of(at, width), lanes_of(start + at, width)
-        normal = (load(at, width) - splat(mean, width)) * splat(scale, width)
+        normal = (load(at, width, count) - splat(mean, width)) * splat(scale, width)
 
         def argument(a: int) -> Expr:
-            return arguments[a][within if norm.epilogue.arguments[a] == "last" else place]
+            return others[a][within if norm.epilogue.arguments[a] == "last" else place]
 
         with tile_scope():
             value = apply_epilogue(
-                norm.epilogue, normal * gamma[within] + beta[within], argument, width
+                norm.epilogue, normal * gammas[within] + betas[within], argument, width
             )
-            store(result, value, [place])
+            store(written, value, [place])
 
     along(length, lanes, finish)

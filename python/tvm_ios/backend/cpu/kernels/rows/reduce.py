@@ -17,15 +17,16 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.size import AnySize, Size, ceil_div, is_open, known_equal
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from ...core import Core
 from ...isa.emit import Accumulators, lanes_of, loop, splat
 from ...isa.epilogue import apply_epilogue
-from ...isa.functions import largest, like, smallest
+from ...isa.functions import keep, lanes_in, largest, smallest
+from ...isa.masked import masked, masked_source
 from ...isa.storage import store
-from ..kernel import Kernel, Phase
-from ..layout import blocks
+from ..kernel import Kernel, phase
 from .scan import Combine, Load, chunk, reduce_row
 
 Expr = Any
@@ -54,9 +55,9 @@ class Reduce:
     """
 
     reduction: Reduction
-    outer: int
-    length: int
-    inner: int = 1
+    outer: AnySize
+    length: AnySize
+    inner: AnySize = 1
     epilogue: Epilogue = NOTHING
 
     @property
@@ -80,8 +81,8 @@ def reduce_kernel(reduce: Reduce, core: Core) -> Kernel:
             *(TensorSpec((size,)) for _ in reduce.epilogue.arguments),
         ),
         outputs=(TensorSpec((size,), "int64" if reduce.finds_places else "float32"),),
-        phases=(Phase(emitter.num_tiles, emitter.emit),),
-        narrows=not reduce.finds_places,
+        phases=(phase(emitter.num_tiles, emitter.emit, sources=emitter.sources),),
+        narrows=not reduce.finds_places and not emitter.sources,
     )
 
 
@@ -92,15 +93,17 @@ class ReduceEmitter:
     ----------
     reduce : Reduce
     core : Core
-    divisor : int
+    divisor : int or Size
         What a mean is a sum divided by.
     """
 
-    def __init__(self, reduce: Reduce, core: Core, divisor: int | None = None) -> None:
+    def __init__(self, reduce: Reduce, core: Core, divisor: AnySize | None = None) -> None:
         self.reduce, self.lanes = reduce, core.lanes
         self._divisor = reduce.length if divisor is None else divisor
         self.combine, self.initial = _COMBINE[reduce.reduction]
-        self.chunks = blocks(reduce.inner, core.lanes)
+        self.chunks = ceil_div(reduce.inner, core.lanes)
+        vectors_end = is_open((reduce.length if known_equal(reduce.inner, 1) else reduce.inner,))
+        self.sources = frozenset((masked_source(core.lanes),) if vectors_end else ())
         self.num_tiles = reduce.outer * self.chunks
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
@@ -123,12 +126,13 @@ class ReduceEmitter:
         """
         inner = self.reduce.inner
 
-        def columns(first: Expr, width: int) -> None:
+        def columns(first: Expr, width: int, count: Expr | None = None) -> None:
+            existing = masked(buffers, count)
             with tile_scope():
-                total = self._columns(buffers[0], start + first, width)
-                self._store(buffers, total, place + first, width)
+                total = self._columns(existing[0], start + first, width)
+                self._store(existing, total, place + first, width)
 
-        if inner > 1:
+        if not known_equal(inner, 1):
             chunk(number, inner, self.lanes, columns)
             return
         with tile_scope():
@@ -137,8 +141,9 @@ class ReduceEmitter:
     def _row(self, source: Any, start: Expr) -> Expr:
         length = self.reduce.length
 
-        def load(at: Expr, width: int) -> Expr:
-            return source[lanes_of(start + at, width)]
+        def load(at: Expr, width: int, count: Expr | None = None) -> Expr:
+            (row,) = masked([source], count)
+            return row[lanes_of(start + at, width)]
 
         def place(at: Expr, width: int) -> Expr:
             return T.Cast(_lanes("float32", width), lanes_of(at, width))
@@ -174,18 +179,18 @@ class ReduceEmitter:
         if self.reduce.finds_places:
             extreme = T.Bind(first)
 
-            def hit(at: Expr, width: int) -> Expr:
-                x = T.Bind(load(at, width))
+            def hit(at: Expr, width: int, *count: Expr) -> Expr:
+                x = T.Bind(load(at, width, *count))
                 is_first = tirx.Or(x == _spread(extreme, width), tirx.isnan(x))
                 return tirx.Select(is_first, place(at, width), splat(T.float32(LONGEST), width))
 
             return total(hit, T.min, float(LONGEST))
         if self.reduce.reduction != "variance":
             return first
-        mean = T.Bind(first * like(first, 1.0 / self.reduce.length))
+        mean = T.Bind(first * _share(self.reduce.length, lanes_in(first)))
 
-        def square(at: Expr, width: int) -> Expr:
-            distance = T.Bind(load(at, width) - _spread(mean, width))
+        def square(at: Expr, width: int, *count: Expr) -> Expr:
+            distance = T.Bind(load(at, width, *count) - _spread(mean, width))
             return distance * distance
 
         return total(square, self.combine, self.initial)
@@ -193,12 +198,19 @@ class ReduceEmitter:
     def _store(self, buffers: Sequence[Any], value: Expr, place: Expr, width: int) -> None:
         r, at = self.reduce, lanes_of(place, width)
         if r.reduction in ("mean", "variance"):
-            value = value * splat(T.float32(1.0 / self._divisor), width)
+            value = value * _share(self._divisor, width)
         if r.finds_places:
             T.buffer_store(buffers[-1], T.Cast(_lanes("int64", width), value), [at])
             return
         value = apply_epilogue(r.epilogue, value, lambda a: buffers[1 + a][at], width)
         store(buffers[-1], value, [at])
+
+
+def _share(number: AnySize, width: int) -> Expr:
+    """Return the share of one of some elements in a mean, as a vector."""
+    if isinstance(number, Size):
+        return splat(keep(T.float32(1) / T.Cast("float32", number.short)), width)
+    return splat(T.float32(1.0 / number), width)
 
 
 def _spread(value: Expr, width: int) -> Expr:

@@ -8,33 +8,45 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .....ops.size import AnySize
+from .....ops.size import AnySize, Size
 from ...isa.emit import Accumulators, bind, lanes_of, loop, select, splat, unroll, zeros
 from ...isa.functions import keep, register
+from ...isa.masked import first_of
 
 Expr = Any
 Combine = Callable[[Expr, Expr], Expr]
-Load = Callable[[Expr, int], Expr]
+Load = Callable[..., Expr]
+"""``load(first, width)``, or ``load(first, width, count)`` if only ``count`` elements exist."""
 
 LOWEST = -3.4028234663852886e38
 _WAYS = 4  # independent reductions hide the latency of an addition
 _CHAINS = 8  # of vectors that one core adds as it loads them
 
 
-def chunk(index: Expr, length: int, lanes: int, body: Callable[[Expr, int], None]) -> None:
+def chunk(index: Expr, length: AnySize, lanes: int, body: Callable[..., None]) -> None:
     """Emit the vector of number ``index`` among those with which :func:`~.along` covers a row.
 
     Parameters
     ----------
     index : Expr
         Number of the vector.
-    length : int
+    length : int or Size
         Elements of the row.
     lanes : int
         Elements of a vector.
     body : callable
-        ``body(first, width)`` emits the code of one vector.
+        ``body(first, width)`` emits the code of one vector. Of an open row, the one that is not
+        full is ``body(first, lanes, count)``.
     """
+    if isinstance(length, Size):
+        begin = bind(index * lanes)
+        count = bind(length - begin)
+        with T.If(count >= lanes):
+            with T.Then():
+                body(begin, lanes)
+            with T.Else():
+                body(begin, lanes, count)
+        return
     full, rest = divmod(length, lanes)
     select(
         index,
@@ -45,17 +57,17 @@ def chunk(index: Expr, length: int, lanes: int, body: Callable[[Expr, int], None
     )
 
 
-def reduce_row(length: int, lanes: int, load: Load, combine: Combine, initial: float) -> Expr:
+def reduce_row(length: AnySize, lanes: int, load: Load, combine: Combine, initial: float) -> Expr:
     """Combine all of ``load(first, width)`` along a row into one number.
 
     Parameters
     ----------
-    length : int
+    length : int or Size
         Elements of the row.
     lanes : int
         Elements of a vector.
     load : callable
-        Returns ``width`` elements from ``first``.
+        Returns ``width`` elements from ``first``. Of an open row, the last ones may not exist.
     combine : callable
         An associative operation on two vectors.
     initial : float
@@ -66,6 +78,8 @@ def reduce_row(length: int, lanes: int, load: Load, combine: Combine, initial: f
     Expr
         A scalar in a register.
     """
+    if isinstance(length, Size):
+        return _reduce_open(length, lanes, load, combine, initial)
     full, rest = divmod(length, lanes)
     ways = min(_WAYS, full)
     results = []
@@ -85,6 +99,29 @@ def reduce_row(length: int, lanes: int, load: Load, combine: Combine, initial: f
     if rest:
         results.append(fold(load(full * lanes, rest), rest, combine))
     return keep(results[0] if len(results) == 1 else combine(*results))
+
+
+def _reduce_open(length: Size, lanes: int, load: Load, combine: Combine, initial: float) -> Expr:
+    """Combine the elements of a row whose length is open, as :func:`reduce_row` does."""
+    neutral = splat(T.float32(initial), lanes)
+    registers = Accumulators(_WAYS, lanes, neutral)
+
+    def add(way: Expr, vector: Expr) -> None:
+        registers[way] = combine(registers[way], load(vector * lanes, lanes))
+
+    full = bind(length // lanes)
+    rounds = bind(T.floordiv(full, _WAYS))
+    loop(rounds, lambda i: unroll(0, _WAYS, lambda way: add(way, i * _WAYS + way)))
+    loop(bind(full - rounds * _WAYS), lambda i: add(0, rounds * _WAYS + i))
+    begin = bind(full * lanes)
+    count = bind(length - begin)
+    with T.If(count > 0), T.Then():
+        rest = first_of(load(begin, lanes, count), count, neutral)
+        registers[_WAYS - 1] = combine(registers[_WAYS - 1], rest)
+    total = registers[0]
+    for way in range(1, _WAYS):
+        total = combine(total, registers[way])
+    return keep(fold(total, lanes, combine))
 
 
 def add_vectors(count: AnySize, lanes: int, load: Callable[[Expr], Expr]) -> Expr:

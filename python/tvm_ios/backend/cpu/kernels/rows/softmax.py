@@ -11,14 +11,16 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.size import AnySize, ceil_div, hint_of, is_open, known_equal
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from ...core import Core
 from ...isa.emit import Accumulators, along, lanes_of, loop, splat, zeros
 from ...isa.epilogue import apply_epilogue
 from ...isa.functions import exp, keep, register
-from ..kernel import Kernel, Phase
-from ..layout import blocks
+from ...isa.masked import masked, masked_source
+from ...isa.storage import store
+from ..kernel import Kernel, phase
 from .scan import LOWEST, chunk, reduce_row
 
 Expr = Any
@@ -34,9 +36,9 @@ class Softmax:
     then be the last axis.
     """
 
-    outer: int
-    length: int
-    inner: int = 1
+    outer: AnySize
+    length: AnySize
+    inner: AnySize = 1
     epilogue: Epilogue = NOTHING
 
 
@@ -47,7 +49,7 @@ def softmax_kernel(softmax: Softmax, core: Core) -> Kernel:
     overflows.
     """
     s = softmax
-    emitter = (_Rows if s.inner == 1 else _Columns)(softmax, core)
+    emitter = (_Rows if known_equal(s.inner, 1) else _Columns)(softmax, core)
     sizes = {"full": s.outer * s.length * s.inner, "last": s.length}
     return Kernel(
         name="softmax",
@@ -57,13 +59,15 @@ def softmax_kernel(softmax: Softmax, core: Core) -> Kernel:
             *(TensorSpec((sizes[kind],)) for kind in s.epilogue.arguments),
         ),
         outputs=(TensorSpec((sizes["full"],)),),
-        phases=(Phase(emitter.num_tiles, emitter.emit),),
+        phases=(phase(emitter.num_tiles, emitter.emit, sources=emitter.sources),),
     )
 
 
 class _Softmax:
     def __init__(self, softmax: Softmax, core: Core) -> None:
         self.softmax, self.lanes = softmax, core.lanes
+        vectors_end = is_open((softmax.length if known_equal(softmax.inner, 1) else softmax.inner,))
+        self.sources = frozenset((masked_source(core.lanes),) if vectors_end else ())
 
     def _finish(
         self, buffers: Sequence[Any], start: Expr, along: Expr, width: int, scale: Expr
@@ -77,7 +81,7 @@ class _Softmax:
 
         with tile_scope():
             value = apply_epilogue(epilogue, buffers[-1][at] * scale, load, width)
-            T.buffer_store(buffers[-1], value, [at])
+            store(buffers[-1], value, [at])
 
 
 class _Rows(_Softmax):
@@ -85,8 +89,8 @@ class _Rows(_Softmax):
 
     def __init__(self, softmax: Softmax, core: Core) -> None:
         super().__init__(softmax, core)
-        self.group = min(max(1, _TILE // softmax.length), _ROWS)
-        self.num_tiles = blocks(softmax.outer, self.group)
+        self.group = min(max(1, _TILE // hint_of(softmax.length)), _ROWS)
+        self.num_tiles = ceil_div(softmax.outer, self.group)
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         s = self.softmax
@@ -96,17 +100,21 @@ class _Rows(_Softmax):
 
     def _rows(self, buffers: Sequence[Any], start: Expr, rows: Expr) -> None:
         """Emit each pass over all rows of the tile, so that no row waits for its previous pass."""
-        source, result = buffers[0], buffers[-1]
         length, lanes = self.softmax.length, self.lanes
         shift, scale = register(self.group), register(self.group)
 
-        def load(row: Expr, at: Expr, width: int) -> Expr:
+        def load(row: Expr, at: Expr, width: int, count: Expr | None = None) -> Expr:
+            (source,) = masked(buffers[:1], count)
             return source[lanes_of(start + row * length + at, width)]
 
-        def exponential(row: Expr, at: Expr, width: int) -> Expr:
-            value = keep(exp(load(row, at, width) - splat(shift[row], width)))
-            T.buffer_store(result, value, [lanes_of(start + row * length + at, width)])
+        def exponential(row: Expr, at: Expr, width: int, count: Expr | None = None) -> Expr:
+            value = keep(exp(load(row, at, width, count) - splat(shift[row], width)))
+            (result,) = masked(buffers[-1:], count)
+            store(result, value, [lanes_of(start + row * length + at, width)])
             return value
+
+        def finish(row: Expr, place: Expr, at: Expr, width: int, count: Expr | None = None) -> None:
+            self._finish(masked(buffers, count), place, at, width, splat(scale[row], width))
 
         with T.serial(rows) as row, tile_scope():
             largest = reduce_row(length, lanes, partial(load, row), T.max, LOWEST)
@@ -117,11 +125,7 @@ class _Rows(_Softmax):
             T.buffer_store(scale, T.float32(1) / total, [row])
         with T.serial(rows) as row:
             place = start + row * length
-            along(
-                length,
-                lanes,
-                lambda at, width: self._finish(buffers, place, at, width, splat(scale[row], width)),
-            )
+            along(length, lanes, partial(finish, row, place))
 
 
 class _Columns(_Softmax):
@@ -129,7 +133,7 @@ class _Columns(_Softmax):
 
     def __init__(self, softmax: Softmax, core: Core) -> None:
         super().__init__(softmax, core)
-        self.chunks = blocks(softmax.inner, core.lanes)
+        self.chunks = ceil_div(softmax.inner, core.lanes)
         self.num_tiles = softmax.outer * self.chunks
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
@@ -137,9 +141,9 @@ class _Columns(_Softmax):
         with T.serial(begin, begin + extent) as t:
             start = t // self.chunks * (s.length * s.inner)
 
-            def columns(first: Expr, width: int) -> None:
+            def columns(first: Expr, width: int, count: Expr | None = None) -> None:
                 with tile_scope():
-                    self._columns(buffers, start + first, width)
+                    self._columns(masked(buffers, count), start + first, width)
 
             chunk(t % self.chunks, s.inner, self.lanes, columns)
 
@@ -157,7 +161,7 @@ class _Columns(_Softmax):
 
         def exponential(i: Expr) -> None:
             value = keep(exp(source[at(i)] - largest[0]))
-            T.buffer_store(result, value, [at(i)])
+            store(result, value, [at(i)])
             total[0] = total[0] + value
 
         loop(s.length, compare)

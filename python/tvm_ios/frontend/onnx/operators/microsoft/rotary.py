@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tvm import relax
 
+from .....ops.size import is_one
 from ....emitter import shape_of
 from ...node_emitter import NodeEmitter
 from .domain import check_shape, contributed
@@ -60,7 +61,7 @@ def _rows_of_positions(
     emit: NodeEmitter, positions: relax.Expr, batch: int, rows: int
 ) -> relax.Expr:
     """Return the position of each row; a single one is that of the first row of each image."""
-    if shape_of(positions) in ((), (1,)):
+    if is_one(shape_of(positions)):
         first = emit.reshape(positions, [1, 1])
         places = emit.reshape(emit.positions(rows, "int64"), [1, rows])
         return emit(relax.op.add(places, emit.cast(first, "int64")))

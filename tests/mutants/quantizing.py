@@ -95,7 +95,7 @@ MUTANTS = (
         f"{_CPU}/isa/dot4.py",
         "np.moveaxis(split, -1, -3)",
         "np.moveaxis(split, -2, -3)",
-        (f"{_INT8_DOT4}::test_convolutions_by_instructions",),
+        (f"{_INT8_DOT4}::test_products_by_instructions",),
     ),
     Mutant(
         "what makes unsigned bytes signed is not added again",

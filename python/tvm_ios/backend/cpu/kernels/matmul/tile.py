@@ -11,7 +11,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import tile_scope
-from ...isa.emit import bind, lanes_of, loop, select, splat, unroll
+from ...isa.emit import Accumulators, bind, lanes_of, loop, select, splat, unroll
 from ...isa.epilogue import apply_epilogue
 from ...isa.storage import store
 from ..layout import blocks
@@ -70,7 +70,7 @@ class MatmulTile:
         with tile_scope():
             multiplication = self.shape.multiplication
             lanes = self.lanes if multiplication.whole else width
-            registers = multiplication.accumulators(height * count, lanes)
+            registers = self._sums(height, columns, lanes)
 
             def load(i: Expr, j: Expr) -> None:
                 def read(tensor: Any, place: Sequence[Expr]) -> None:
@@ -94,9 +94,6 @@ class MatmulTile:
                 total = multiplication.result(registers.first(i * height + j, width))
                 self._store(total, row + j, i, columns)
 
-            def lowest(i: Expr, j: Expr) -> None:
-                registers[i * height + j] = self.buffers[2][first + i, lanes_of(0, lanes)]
-
             def outer(body: Callable[[Expr, Expr], None]) -> None:
                 unroll(0, height, lambda j: unroll(0, count, lambda i: body(i, j)))
 
@@ -111,8 +108,6 @@ class MatmulTile:
                 self._reduce(step, columns)
 
             if self.shape.num_k_blocks == 1:
-                if self.shape.low:
-                    outer(lowest)
                 reduce()
                 outer(finish)
                 return
@@ -124,6 +119,17 @@ class MatmulTile:
                     outer(finish)
                 with T.Else():
                     outer(store)
+
+    def _sums(self, height: int, columns: Columns, lanes: int) -> Accumulators:
+        """Allocate the sums: zero, or what the lowest value of the left side adds to a column."""
+        sums = self.shape.multiplication.accumulators(height * columns.count, lanes)
+
+        def lowest(i: Expr, j: Expr) -> None:
+            sums[i * height + j] = self.buffers[2][columns.first + i, lanes_of(0, lanes)]
+
+        if self.shape.low:
+            unroll(0, height, lambda j: unroll(0, columns.count, lambda i: lowest(i, j)))
+        return sums
 
     def _reduce(self, step: Callable[[Expr], None], columns: Columns, pace: int = 1) -> None:
         """Emit ``step(k)`` for each ``pace``-th ``k`` of the depth of the k-block."""
@@ -177,10 +183,8 @@ class MatmulTile:
         block = columns.first + i
 
         def load(a: int) -> Expr:
-            argument, column = (
-                self.buffers[self.shape.arguments + a],
-                lanes_of(block * self.lanes, width),
-            )
+            argument = self.buffers[self.shape.arguments + a]
+            column = lanes_of(block * self.lanes, width)
             last = epilogue.arguments[a] == "last"
             return argument[column] if last else argument[self.matrix, row, column]
 

@@ -29,7 +29,7 @@ from .schedule.versions import modernized_options
 from .support.errors import ModelError, OpenBatchError, OptionError, device_errors
 from .support.files import replacing
 from .support.folders import TemporaryFolder
-from .support.progress import working
+from .support.progress import COMPILING, numbering, working
 
 
 class CompiledModel:
@@ -190,6 +190,7 @@ def compile(
         sources = source.at_shapes(shapes or {}) or source.at_batches(batch_sizes or [])
     networks: list[tuple[Scheduler, Schedule]] = []
     with ExitStack() as stack:
+        stack.enter_context(numbering(() if searches else COMPILING))
         with working("reading the network"):
             try:
                 mods = [source.load() for source in sources]

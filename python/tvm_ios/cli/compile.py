@@ -19,6 +19,7 @@ from ..lowering.export import check_linker
 from ..schedule.schedule import Schedule
 from ..support.errors import OpenBatchError, OptionError
 from ..support.files import replacing
+from ..support.progress import COMPILING, numbering
 from . import interrupt, output
 from .options import (
     Request,
@@ -116,7 +117,8 @@ def run(args: argparse.Namespace) -> None:
     request = Request(args)
     if shared:
         signatures.check_kind(request.kind)
-    with replacing(*libraries, *notes) as drafts:
+    known = COMPILING if args.no_search or args.schedule_in else ()
+    with replacing(*libraries, *notes) as drafts, numbering(known):
         opened: OpenBatchError | None = None
         try:
             networks = _scheduled(request, args, sizes)

@@ -119,9 +119,10 @@ def column_tiles(
 
     for _, group in groupby(range(len(starts)), kind):
         alike = list(group)
-        first = alike[0]
-        own = {} if interior(first) else {"window": window, "start": starts[first]}
-        loop(len(alike), each(starts[first], ColumnTile(widths[first], **own)))
+        start, tile = starts[alike[0]], ColumnTile(widths[alike[0]])
+        if not interior(alike[0]):
+            tile = replace(tile, window=window, start=start)
+        loop(len(alike), each(start, tile))
 
 
 def rows_inside(window: Window, out: Expr, body: Callable[[Expr, Expr], None]) -> None:

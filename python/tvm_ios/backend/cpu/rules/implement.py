@@ -14,6 +14,7 @@ from ....graph.operators import Operator, OperatorGraph
 from ....lowering.implementation import Implementation
 from ....lowering.no_rule import NoRule
 from ....relax_ir.expressions import static_shape
+from ....support.progress import counting
 from ..isa.storage import Format
 from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, convert_output
@@ -92,7 +93,7 @@ def _implement(
     layouts: dict[relax.Var, Layout] = {}
     implementations: list[Implementation[Kernel] | None] = []
     binder = InputBinder(layouts, narrow, config.core)
-    for op in graph.operators:
+    for op in counting(graph.operators, len(graph.operators), "operators"):
         choice = _choose(op, binder, config)
         if choice is None:
             implementations.append(None)

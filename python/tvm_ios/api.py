@@ -31,7 +31,7 @@ from .schedule.versions import modernized_options
 from .support.errors import ModelError, OpenShapeError, OptionError, device_errors
 from .support.files import replacing
 from .support.folders import TemporaryFolder
-from .support.progress import working
+from .support.progress import COMPILING, numbering, working
 
 
 class CompiledModel:
@@ -195,6 +195,7 @@ def compile(
         _check_several(kind, shapes, batch_sizes, given, sample)
         sources = source.at_shapes(shapes or {}) or source.at_batches(batch_sizes or [])
     with ExitStack() as stack:
+        stack.enter_context(numbering(() if searches else COMPILING))
 
         def read(source: _Source, opened: OpenSizes | None = None) -> Scheduler:
             with working("reading the network"):

@@ -21,7 +21,7 @@ def main() -> int:
     found = requirements.problems()
     if not found:
         try:
-            with telling("loading TVM"), _no_torch_for(sys.argv[1:]), _no_collections():
+            with _loading(sys.argv[1:]), _no_torch_for(sys.argv[1:]), _no_collections():
                 from tvm_ios.cli.main import main as run
         except ImportError as error:
             found = [str(error)]
@@ -35,6 +35,12 @@ def main() -> int:
         return 0
     print(f"error: {found[0]}", file=sys.stderr)
     return _USER_ERROR
+
+
+def _loading(arguments: Sequence[str]) -> AbstractContextManager[None]:
+    """Tell that TVM is loaded, unless nothing is to be told."""
+    quiet = not {"-q", "--quiet"}.isdisjoint(arguments)
+    return nullcontext() if quiet else telling("loading TVM")
 
 
 def _no_torch_for(arguments: Sequence[str]) -> AbstractContextManager[None]:

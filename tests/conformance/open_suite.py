@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from tvm_ios.api import CompiledModel
 from tvm_ios.backend.registry import kind_of
 from tvm_ios.compiler import steps
 from tvm_ios.frontend.models import load_model
@@ -18,10 +19,9 @@ from tvm_ios.measure.transport.locations import LocalRunner
 from tvm_ios.ops.size import OpenSizes
 from tvm_ios.schedule.options import Options
 from tvm_ios.support.errors import ModelError
-from tvm_ios.api import CompiledModel
 
 from . import onnx_suite
-from .outcome import ERROR, REFUSED, SAME, Outcome
+from .outcome import REFUSED, SAME, Outcome
 from .suites import FORMS, OPEN
 from .trial import tried
 

@@ -181,10 +181,10 @@ MUTANTS = (
         ("frontend/onnx/test_detection.py::test_largest_of_regions",),
     ),
     Mutant(
-        "the mask of a deformed convolution is in another order than its offsets",
-        "python/tvm_ios/frontend/onnx/operators/deformed.py",
-        "return emit.transpose(apart, [0, 1, 4, 2, 3])",
-        "return emit.transpose(apart, [0, 1, 4, 3, 2])",
+        "all groups of channels of a deformed convolution have the mask of the first",
+        "python/tvm_ios/backend/cpu/kernels/maps/deformed.py",
+        "buffers[2][image, number, row, across]",
+        "buffers[2][image, element, row, across]",
         ("frontend/onnx/test_detection.py::test_deformed_convolutions",),
     ),
     Mutant(

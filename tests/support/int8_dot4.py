@@ -55,7 +55,7 @@ Run = Callable[..., list[np.ndarray]]
 
 
 def drawn(random: np.random.Generator, shape: tuple[int, ...], factors: Factors) -> np.ndarray:
-    """Return factors, extremes among them; small ones are up to 64, or of opposite signs."""
+    """Return factors, extremes among them; those of small quads are at most 64."""
     whole = random.integers(-128, 128, shape, dtype="int8")
     if factors == "quads":
         extremes = random.choice(np.array([-128, -127, 127], "int8"), shape)

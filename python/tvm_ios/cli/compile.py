@@ -23,6 +23,7 @@ from ..relax_ir.expressions import static_shape
 from ..schedule.schedule import Schedule
 from ..support.errors import OpenShapeError, OptionError
 from ..support.files import replacing
+from ..support.progress import COMPILING, numbering
 from . import interrupt, output
 from .options import (
     Request,
@@ -120,7 +121,8 @@ def run(args: argparse.Namespace) -> None:
     request = Request(args)
     if shared:
         signatures.check_kind(request.kind)
-    with replacing(*libraries, *notes) as drafts:
+    known = COMPILING if args.no_search or args.schedule_in else ()
+    with replacing(*libraries, *notes) as drafts, numbering(known):
         failure: OpenShapeError | None = None
         try:
             networks = _scheduled(request, args, sizes)

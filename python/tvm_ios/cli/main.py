@@ -15,6 +15,7 @@ from tvm_ios_env import interrupted
 
 from .. import __version__
 from ..support.errors import OpenShapeError, OptionError, TvmIosError
+from ..support.progress import silence
 from . import bench, cache, compile, db, env, interrupt, run, selftest, show, zoo
 
 USER_ERROR = 4
@@ -90,6 +91,8 @@ def _run(arguments: Sequence[str]) -> int:
             "Give a command: compile, run, show, bench, zoo, db, cache, env or selftest; see "
             "tvm-ios --help."
         )
+    if args.quiet:
+        silence()
     if args.verbose:
         logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")
         logging.getLogger("tvm_ios").setLevel(logging.DEBUG)

@@ -52,6 +52,12 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="log progress, and print the traceback of an error",
     )
+    parser.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="show no progress; without, it is shown if standard error is a terminal",
+    )
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:

@@ -35,6 +35,7 @@ _TIMED = (
 # between whole models, and other cost models. The database stores features with their own version,
 # see measure/learned/layout.py.
 _UNTIMED = (
+    "tvm_ios/backend/cpu/code/arguments.py",
     "tvm_ios/backend/cpu/code/constants.py",
     "tvm_ios/backend/cpu/code/core_claims.py",
     "tvm_ios/backend/cpu/code/cpu_check.py",

@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from ..ops.ratio import Ratio
-from ..ops.size import AnySize, hint_of, is_open, require_least
+from ..ops.size import hint_of, is_open, require_least
 from ..ops.size import size_of as size_of_expr
 from ..support.errors import ModelError
 from .limits import Limits, size_of

@@ -65,9 +65,7 @@ def reshaped(x: relax.Expr, wanted: AnyShape, reshape: Reshape) -> relax.Expr:
 def _like(shape: AnyShape, whole: AnyShape) -> AnyShape:
     """Return a shape with the sizes that it is broadcast to, but for axes of one element."""
     ends = whole[len(whole) - len(shape) :]
-    return tuple(
-        1 if known_equal(size, 1) else end for size, end in zip(shape, ends, strict=True)
-    )
+    return tuple(1 if known_equal(size, 1) else end for size, end in zip(shape, ends, strict=True))
 
 
 def _is_written(a: AnySize, b: AnySize) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from ..ops import index_check, recurrence, regions
+from ..ops import deformed, index_check, recurrence, regions
 from ..ops.epilogue import Broadcast
 from ..ops.size import AnySize, hint_of
 from ..relax_ir.constants import number_of, scalar_constant
@@ -85,8 +85,9 @@ def kind_of(expr: relax.Expr) -> str:
         return "check_indices"
     if is_recurrence(expr):
         return "recurrence"
-    if _calls(expr, regions.FUNCTION):
-        return regions.FUNCTION
+    for own in (regions.FUNCTION, deformed.FUNCTION):
+        if _calls(expr, own):
+            return own
     name = op_name(expr).removeprefix("nn.")
     if name == "conv2d" and _is_depthwise(expr):
         return "depthwise_conv2d"

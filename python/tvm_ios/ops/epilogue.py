@@ -61,6 +61,14 @@ class Epilogue:
     steps: tuple[Step, ...] = ()
     arguments: tuple[Broadcast, ...] = ()
 
+    @property
+    def counts(self) -> bool:
+        """Whether the anchor's result is rounded at once to integers that float32 has.
+
+        It is a sum of integers then, and must be exact.
+        """
+        return self.steps[:2] == _WHOLE
+
     def __str__(self) -> str:
         """Return the text that fingerprints of networks have, by which old schedules are known."""
         return f"Program(steps={self.steps!r}, arguments={self.arguments!r})"
@@ -68,3 +76,12 @@ class Epilogue:
 
 NOTHING = Epilogue()
 """The epilogue without steps."""
+
+EXACT = 1 << 24
+"""All integers up to this one are numbers of float32."""
+
+_LIMITS = (Operand("constant", -float(EXACT)), Operand("constant", float(EXACT)))
+_WHOLE = (
+    Step("round", (Operand("value", 0),)),
+    Step("clip", (Operand("value", 1), *_LIMITS)),
+)

@@ -111,14 +111,14 @@ class Place:
         each = kept(length / self._number(float(pool.parts[axis])))
         count = self._number(float(pool.samples))
         if not pool.samples:
-            count = kept(_limited(T.ceil(each), 0.0, _MANY))
+            count = kept(limited(T.ceil(each), 0.0, _MANY))
         first = kept(start + T.Cast(self._dtype, part) * each)
         step = kept(each / T.max(count, self._number(1.0)))
         if pool.samples:
             return Samples(first, step, count, T.int32(0), T.int32(pool.samples))
         # The steps are up to a pixel long, so that few samples are within the image.
-        begin = _limited(T.floor((-1.0 - first) / step) - 1.0, 0.0, count)
-        end = _limited(T.ceil((self._sizes[axis] - first) / step) + 1.0, 0.0, count)
+        begin = limited(T.floor((-1.0 - first) / step) - 1.0, 0.0, count)
+        end = limited(T.ceil((self._sizes[axis] - first) / step) + 1.0, 0.0, count)
         return Samples(first, step, count, self._whole(begin), self._whole(end))
 
     def within(self, axis: int, samples: Samples, body: Callable[[Expr], None]) -> None:
@@ -144,7 +144,7 @@ class Place:
     def _around(self, axis: int, at: Expr) -> tuple[Expr, Expr, Expr]:
         """Return the pixels before and behind a place, and its distance from the first."""
         last = self._sizes[axis] - 1
-        at = _limited(at, 0.0, self._number(float(last)))
+        at = limited(at, 0.0, self._number(float(last)))
         low = self._whole(at)
         return low, T.min(low + 1, T.int32(last)), kept(at - T.Cast(self._dtype, low))
 
@@ -157,7 +157,7 @@ class Place:
         part, size = T.Cast(self._dtype, self._part[axis]), float(self._sizes[axis])
         first = T.floor(part * each) + start
         behind = T.ceil((part + self._number(1.0)) * each) + start
-        return tuple(self._whole(_limited(place, 0.0, size)) for place in (first, behind))
+        return tuple(self._whole(limited(place, 0.0, size)) for place in (first, behind))
 
     def _rounded(self, x: Expr) -> Expr:
         """Round to the nearest whole number, halves away from 0."""
@@ -184,7 +184,7 @@ def kept(value: Expr) -> Expr:
     return buffer[0]
 
 
-def _limited(x: Expr, low: Any, high: Any) -> Expr:
+def limited(x: Expr, low: Any, high: Any) -> Expr:
     """Return a number between two others; the first of them for NaN, so that it is an integer."""
     low, high = (tirx.const(n, x.ty.dtype) if isinstance(n, float) else n for n in (low, high))
     return tirx.Select(x > low, tirx.Select(x < high, x, high), low)

@@ -45,6 +45,18 @@ class Window:
         position: int = self.position(out, tap)
         return 0 <= position < self.size
 
+    def bounds(self, out: int) -> tuple[int, int]:
+        """Return how many taps of output ``out`` begin before the input, and before its end."""
+        first: int = self.position(out, 0)
+        before = -(first // self.dilation)
+        before_end = -((first - self.size) // self.dilation)
+        return min(max(before, 0), self.kernel), min(max(before_end, 0), self.kernel)
+
+    def taps_inside(self, out: int) -> range:
+        """Return the taps of output ``out`` that lie inside the input."""
+        begin, end = self.bounds(out)
+        return range(begin, end) if begin < end else range(0)
+
     @property
     def padded(self) -> bool:
         """Whether any tap of any output lies in the padding; true where sizes do not tell."""

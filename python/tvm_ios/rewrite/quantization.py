@@ -111,22 +111,31 @@ class _Rewriter(PyExprMutator):
     def _steps(self, quantize: relax.Call, grid: _Grid, low: float, high: float) -> relax.Expr:
         """Return the distance from the zero point of what is quantised, and then clipped."""
         limits = np.iinfo(str(quantize.ty.dtype))
+        rounded = self._rounded(quantize, grid)
+        low, high = max(limits.min, low) - grid.zero, min(limits.max, high) - grid.zero
+        return self.builder_.emit(relax.op.clip(rounded, low, high))
+
+    def _rounded(self, quantize: relax.Call, grid: _Grid) -> relax.Expr:
         steps = self.visit_expr(quantize.args[0])
         if grid.scale != 1.0:
             factor = relax.const(grid.scale, "float32")
             steps = self.builder_.emit(relax.op.divide(steps, factor))
-        rounded = self.builder_.emit(relax.op.round(steps))
-        low, high = max(limits.min, low) - grid.zero, min(limits.max, high) - grid.zero
-        return self.builder_.emit(relax.op.clip(rounded, low, high))
+        return self.builder_.emit(relax.op.round(steps))
 
     def _quantized(self, call: relax.Call) -> relax.Expr:
-        """Return the cast of steps that are computed in float32, and may be read so."""
+        """Return the cast of steps that are computed in float32, and may be read so.
+
+        They are rounded again after the zero point has been added, which shows their grid.
+        """
         grid = _grid(call)
         if grid is None:
             return super().visit_call_(call)
-        inside = self._steps(call, grid, -math.inf, math.inf)
-        whole = self.builder_.emit(self._scaled(inside, _Grid(1.0, -grid.zero)))
-        return relax.op.astype(whole, call.ty.dtype)
+        limits, rounded = np.iinfo(str(call.ty.dtype)), self._rounded(call, grid)
+        if grid.zero:
+            moved = self.builder_.emit(self._scaled(rounded, _Grid(1.0, -grid.zero)))
+            rounded = self.builder_.emit(relax.op.round(moved))
+        inside = self.builder_.emit(relax.op.clip(rounded, limits.min, limits.max))
+        return relax.op.astype(inside, call.ty.dtype)
 
     def _moved(self, move: relax.Call, grid: _Grid) -> relax.Expr | None:
         """Return the move of the values in float32."""

@@ -16,6 +16,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..ops.deformed import Columns, deformed_columns
 from ..ops.recurrence import Recurrence, recurrence
 from ..ops.region_parts import RegionPool
 from ..ops.regions import pool_regions
@@ -266,6 +267,12 @@ def _place(b: Builder, x: relax.Expr, axis: int) -> relax.Expr:
     return b.emit(op.astype(b.emit(op.argmax(x, axis)), b.dtype))
 
 
+def _deformed(b: Builder, x: relax.Expr, offsets: relax.Expr) -> relax.Expr:
+    dtype = str(x.ty.dtype)
+    columns = Columns(1, 11, 15, 19, (11, 15), (3, 3), (1, 1), (1, 1), (1, 1), dtype=dtype)
+    return deformed_columns(b.block, columns, [x, offsets])
+
+
 def _regions(b: Builder, x: relax.Expr, corners: relax.Expr) -> relax.Expr:
     images = relax.const(np.arange(5) % 2, "int64")
     pool = RegionPool("average", (3, 2), 4.0, samples=2)
@@ -348,5 +355,6 @@ CPU_CASES = (
     ),
     Case("recurrent layer", _recurrent, ((5, 3, 84),)),
     Case("pooling of regions", _regions, ((2, 19, 15, 13), (5, 4))),
+    Case("deformed convolution", _deformed, ((1, 11, 15, 19), (1, 18, 11, 15))),
 )
 """All cases that a CPU has a kernel of its own for, which other devices compute by others."""

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import io
+from time import sleep
 
 import pytest
 
-from tvm_ios.support.progress import progress, working
+from tvm_ios.support import progress as shown
+from tvm_ios.support.progress import COMPILING, counting, numbering, progress, working
 from tvm_ios_entry import command
 
 
@@ -54,3 +56,39 @@ def test_pipes_stay_clean(capsys: pytest.CaptureFixture[str]) -> None:
     with working("linking the library"), command.telling("loading TVM"):
         pass
     assert capsys.readouterr() == ("", "")
+
+
+def test_steps_are_numbered_and_what_they_count_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = standing_in(monkeypatch)
+    with numbering(COMPILING), working("compiling the kernels"):
+        for item in counting("abc", 3, "kernels"):
+            if item == "c":
+                inner = list(counting([1, 2], 2, "others"))
+                sleep(0.3)  # the line is written ten times a second
+    assert "compiling the kernels (step 3 of 5)" in terminal.getvalue()
+    assert "2 of 3 kernels" in terminal.getvalue()
+    assert inner == [1, 2]
+    assert "others" not in terminal.getvalue()
+
+
+def test_steps_of_a_search_have_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = standing_in(monkeypatch)
+    with numbering(()), working("compiling the kernels"):
+        assert list(counting("ab", 2, "kernels")) == ["a", "b"]
+    assert "step" not in terminal.getvalue()
+
+
+def test_what_is_counted_elsewhere_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = standing_in(monkeypatch)
+    assert list(counting("ab", 2, "kernels")) == ["a", "b"]
+    assert terminal.getvalue() == ""
+
+
+def test_nothing_is_shown_in_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = standing_in(monkeypatch)
+    monkeypatch.setattr(shown, "_quiet", False)  # and again at the end
+    shown.silence()
+    with progress("measuring stages", 3) as advance, working("linking the library"):
+        advance(1)
+        assert list(counting("ab", 2, "kernels")) == ["a", "b"]
+    assert terminal.getvalue() == ""

@@ -16,10 +16,11 @@ import numpy as np
 from tvm import relax
 
 from ...ops.examples import OtherExample
+from ...ops.size import is_open
 from ...support.errors import ModelError
+from ...support.progress import counting
 from ...support.text import last_line
 from ..bindings import Bindings
-from ...ops.size import is_open
 from ..emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..limits import Limits
 from ..naming_builder import NamingBuilder
@@ -179,7 +180,7 @@ class GraphConverter:
             If a node cannot be converted.
         """
         needed, names = needed_nodes(nodes, outputs)
-        for node in needed:
+        for node in counting(needed, len(needed), "nodes"):
             wanted = [name in names for name in node.output]
             try:
                 results = self._node(node, wanted, scope)

@@ -24,6 +24,7 @@ from support.networks import (
     run_vm,
 )
 from support.recurrent import recurrent_network
+from tvm_ios.ops.deformed import Columns, deformed_columns
 from tvm_ios.ops.recurrence import Recurrence
 from tvm_ios.ops.region_parts import RegionPool
 from tvm_ios.ops.regions import pool_regions
@@ -128,6 +129,22 @@ def test_regions_are_pooled(emulated: Emulated) -> None:
     given = random_arguments(mod)
     given[1] = 9 * abs(given[1]).cumsum(1)
     made = emulated.call(run_whole, "regions", "streams", given)
+    (expected,) = on_the_cpu(mod, [given])
+    for actual, wanted in zip(made, expected, strict=True):
+        assert_close(actual, wanted, 1e-5)
+
+
+def test_columns_of_a_deformed_convolution(emulated: Emulated) -> None:
+    columns = Columns(1, 6, 7, 8, (6, 5), (3, 3), (1, 1), (1, 0), (1, 1), 2, masked=True)
+
+    def body(emit, *inputs):
+        found = deformed_columns(relax.BlockBuilder.current(), columns, inputs)
+        return emit(op.negative(found))
+
+    mod = relax_module(body, *columns.inputs)
+    emulated.call(compile_whole, "deformed", mod, ["streams"])
+    given = random_arguments(mod)
+    made = emulated.call(run_whole, "deformed", "streams", given)
     (expected,) = on_the_cpu(mod, [given])
     for actual, wanted in zip(made, expected, strict=True):
         assert_close(actual, wanted, 1e-5)

@@ -24,6 +24,7 @@ from ....lowering.parallel import compiled
 from ....support.builds import builds_of
 from ....support.folders import TemporaryFolder
 from ....support.object_store import ObjectStore
+from ....support.progress import counting
 from ..kernels.footprint import Accessed
 from ..kernels.kernel import Kernel
 from . import pipeline
@@ -121,7 +122,7 @@ def static_libraries(
     def make(item: KernelObject) -> tuple[str, tvm.runtime.Module]:
         return item.symbol, static_library(item, target, store)
 
-    made = dict(compiled(make, objects, target))
+    made = dict(counting(compiled(make, objects, target), len(objects), "kernels"))
     return [made[item.symbol] for item in objects]
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....ops.tir_function import tile_scope
+from .emit import splat
 from .masked import Masked
 
 Expr = Any
@@ -42,6 +44,36 @@ class Format(Protocol):
 
     def narrowed(self, value: Expr) -> Expr:
         """Return what is stored of float32 numbers."""
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """The format of bytes that are moved as they are, by their distance from the lowest one.
+
+    Attributes
+    ----------
+    dtype : str
+        "int8" or "uint8".
+    """
+
+    dtype: str
+    num_bytes: ClassVar[int] = 1
+    sources: ClassVar[frozenset[str]] = frozenset()
+
+    def widened(self, bits: Expr) -> Expr:
+        return self._flipped(bits, "uint8")
+
+    def narrowed(self, value: Expr) -> Expr:
+        return self._flipped(value, self.dtype)
+
+    def _flipped(self, value: Expr, dtype: str) -> Expr:
+        lanes: int = value.ty.dtype.lanes
+        cast = T.cast(value, dtype if lanes == 1 else f"{dtype}x{lanes}")
+        if self.dtype == "uint8":
+            return cast
+        return T.bitwise_xor(
+            cast, splat(tirx.const(0x80 if dtype == "uint8" else -0x80, dtype), lanes)
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, product
 from typing import Any
@@ -59,8 +59,9 @@ class ColumnTile:
         """Return the taps of ``column`` that lie inside the input."""
         if self.window is None:
             return taps
-        inside = [tap for tap in taps if self.window.inside(self.start + column, tap)]
-        return range(inside[0], inside[-1] + 1) if inside else range(0)
+        inside = self.window.taps_inside(self.start + column)
+        begin, end = max(inside.start, taps.start), min(inside.stop, taps.stop)
+        return range(begin, end) if begin < end else range(0)
 
 
 def readers(
@@ -84,8 +85,9 @@ def column_tiles(
 ) -> None:
     """Cover an output row with tiles of ``width`` columns.
 
-    Tiles that access no padding run in loops. Tiles at the edges are emitted one by one without the
-    taps in the padding, so that padding costs neither memory nor multiplications.
+    Tiles that access no padding run in loops. Tiles at the edges are emitted without the taps in
+    the padding, so that padding costs neither memory nor multiplications: one by one, but for
+    neighbours whose taps in the padding are the same, of which a large dilation has many.
 
     Parameters
     ----------
@@ -96,8 +98,8 @@ def column_tiles(
     body : callable
         ``body(first_column, tile)`` emits one tile.
     others : sequence of Window
-        Windows of further inputs that are read by the same tiles. A tile is at the edge if it is at
-        the edge for any of them, see :meth:`ColumnTile.through`.
+        Windows of further inputs that are read by the same tiles, or that the code depends on. A
+        tile is at the edge if it is at the edge for any of them, see :meth:`ColumnTile.through`.
     """
     windows = (window, *others)
     starts = list(range(0, window.out, width))
@@ -107,22 +109,22 @@ def column_tiles(
         last = starts[i] + widths[i] - 1  # its last tap reads the farthest position
         return all(w.inside(starts[i], 0) and w.inside(last, w.kernel - 1) for w in windows)
 
+    def kind(i: int) -> Hashable:
+        """Return what is equal for tiles of equal code: the columns, and their taps inside."""
+        if interior(i):
+            return widths[i]
+        columns = range(starts[i], starts[i] + widths[i])
+        return tuple(w.bounds(column) for w in windows for column in columns)
+
     def each(start: int, tile: ColumnTile) -> Callable[[Expr], None]:
         return lambda k: body(start + k * width, tile)
 
-    i = 0
-    while i < len(starts):
-        run = i
-        while run < len(starts) and widths[run] == widths[i] and interior(run):
-            run += 1
-        start = starts[i]
-        if run > i:
-            tile = ColumnTile(widths[i])
-            loop(run - i, each(start, tile))
-            i = run
-        else:
-            body(start, ColumnTile(widths[i], window, start))
-            i += 1
+    for _, group in groupby(range(len(starts)), kind):
+        alike = list(group)
+        start, tile = starts[alike[0]], ColumnTile(widths[alike[0]])
+        if not interior(alike[0]):
+            tile = replace(tile, window=window, start=start)
+        loop(len(alike), each(start, tile))
 
 
 def rows_inside(window: Window, out: Expr, body: Callable[[Expr, Expr], None]) -> None:

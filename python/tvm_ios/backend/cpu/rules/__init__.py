@@ -9,6 +9,7 @@ from .channels import reordered
 from .channels_last import to_channels_first, to_channels_last
 from .concat import concat
 from .convolution import conv2d
+from .deformed import deformed_columns
 from .dense import matmul
 from .indices import check_indices
 from .recurrence import recurrence
@@ -26,6 +27,7 @@ RULES: dict[str, Rule] = {
     "attention_bias": attention,
     "check_indices": check_indices,
     "concat": concat,
+    "deformed_columns": deformed_columns,
     "matmul": matmul,
     "softmax": rows.softmax,
     "layer_norm": first_of(planes.channel_norm, rows.layer_norm),

@@ -82,15 +82,9 @@ class InputBinder:
         array = constant_array(expr)
         if array is not None:
             return InputBinding(layout.pack(array))
-        current = self.layout(expr)
-        if current == layout:
+        if self.layout(expr) == layout:
             return InputBinding(expr)
-        shape = static_shape(expr, "a feature map")
-        if current.block and layout.block:
-            raise NoRule
-        if current.block:
-            return self._converted(expr, unblock_kernel(shape, current))
-        return self._converted(expr, block_kernel(shape, layout))
+        return self._converted(expr, self._conversion(expr, layout))
 
     def bf16(self, expr: relax.Expr, layout: Layout) -> InputBinding:
         """Bind ``expr`` in ``layout`` as bfloat16, rounded if it is not stored so."""
@@ -116,10 +110,9 @@ class InputBinder:
         few = layout == IMAGE and not self.layout(expr).block and shape[1] <= IMAGE.block
         if few and isinstance(expr, relax.Var):
             return InputBinding(expr, byte_image_kernel(shape, self._core))
-        binding = self.feature_map(expr, layout)
-        if binding.conversion is None:
-            return binding
-        return InputBinding(binding.value, with_storage(binding.conversion, {}, {0: grid}))
+        if self.layout(expr) == layout:
+            return InputBinding(expr)
+        return InputBinding(expr, self._conversion(expr, layout, grid.dtype))
 
     def bound(
         self, kernel: Kernel, bindings: tuple[InputBinding, ...], outputs: Sequence[relax.Var]
@@ -138,6 +131,15 @@ class InputBinder:
         read = [b.value if b.conversion is None else None for b in bindings]
         stored = with_storage(kernel, self._formats(read), self._formats(outputs))
         return apply_conversions(stored, bindings)
+
+    def _conversion(self, expr: relax.Expr, layout: Layout, dtype: str = "float32") -> Kernel:
+        """Return the kernel that moves numbers of a type to another layout."""
+        shape, current = static_shape(expr, "a feature map"), self.layout(expr)
+        if current.block and layout.block:
+            raise NoRule
+        if current.block:
+            return unblock_kernel(shape, current, dtype)
+        return block_kernel(shape, layout, dtype)
 
     def _converted(self, expr: relax.Var, conversion: Kernel) -> InputBinding:
         return InputBinding(expr, with_storage(conversion, self._formats([expr]), {}))

@@ -15,6 +15,7 @@ from ....lowering.implementation import Implementation
 from ....lowering.no_rule import NoRule
 from ....ops.size import is_open
 from ....relax_ir.expressions import known_shape, static_shape
+from ....support.progress import counting
 from ..isa.storage import Format
 from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, convert_output
@@ -93,7 +94,7 @@ def _implement(
     layouts: dict[relax.Var, Layout] = {}
     implementations: list[Implementation[Kernel] | None] = []
     binder = InputBinder(layouts, narrow, config.core)
-    for op in graph.operators:
+    for op in counting(graph.operators, len(graph.operators), "operators"):
         choice = _choose(op, binder, config)
         if choice is None:
             implementations.append(None)

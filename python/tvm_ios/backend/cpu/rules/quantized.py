@@ -25,7 +25,7 @@ from ....relax_ir.constants import constant_array, held_array
 from ....schedule.rounding import INT8
 from ..core import Core
 from ..isa.dot4 import small
-from ..isa.int8 import Grid
+from ..isa.int8 import STORED, Grid
 from ..kernels.conv.conv2d import conv2d_kernel
 from ..kernels.conv.image import IMAGE
 from ..kernels.conv.shape import Conv2d
@@ -109,11 +109,20 @@ def stored_on_grids(
     }
     operators = [op for op in graph.operators if op.name in able]
     read = {op.call.args[0] for op in operators if _chosen(op, able[op.name], config)}
+    read |= {op.call.args[0] for op in graph.operators if _casts_bytes(op, grids)}
     for op in reversed(graph.operators):  # readers before producers
         if _moves(op) and read.intersection(op.outputs):
             read.update(value for value in op.inputs if value in grids)
     stored = {value: grid for value, grid in grids.items() if value in read}
     return stored, able
+
+
+def _casts_bytes(op: Operator, grids: Mapping[relax.Var, Grid]) -> bool:
+    """Return whether an operator casts integers on a grid to bytes."""
+    if op.opaque or op.kind != "astype" or str(op.call.ty.dtype) not in (STORED, "int8"):
+        return False
+    grid = grids.get(op.call.args[0])
+    return grid is not None and grid.scale == 1.0
 
 
 def _moves(op: Operator) -> bool:

@@ -12,6 +12,7 @@ from . import (  # noqa: F401 - each registers its operators
     elimination,
     image,
     index,
+    integer_convolution,
     linear,
     matmul,
     microsoft,

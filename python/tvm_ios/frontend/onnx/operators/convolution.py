@@ -11,7 +11,6 @@ from tvm import relax
 from ...emitter import shape_of
 from ..node_emitter import NodeEmitter
 from .integers import check_bytes, less_zero, placed
-from .matmul import shifted
 from .quantization import requantized
 from .table import operator
 from .window import WINDOW, Window, window_of
@@ -29,7 +28,7 @@ def conv(
     group: int = 1,
     **window: Any,
 ) -> relax.Expr:
-    moved = _window(emit, data, weight, window)
+    moved = window_at(emit, data, weight, window)
     return _with_bias(emit, convolved(emit, data, weight, moved, group), bias)
 
 
@@ -68,7 +67,7 @@ def conv_transpose(
 ) -> relax.Expr:
     spatial = _spatial(emit, data)
     rank, sizes = len(spatial), shape_of(data)[2:]
-    moved = _window(emit, data, weight, window)
+    moved = window_at(emit, data, weight, window)
     added = list(output_padding or [0] * rank)
     if auto_pad != "NOTSET" or output_shape is not None:
         wanted = None if output_shape is None else list(output_shape)[-rank:]
@@ -116,22 +115,6 @@ def _automatic(
     return Window(window.kernel, steps, window.dilations, before, after), added
 
 
-@operator("ConvInteger", shared=WINDOW)
-def conv_integer(
-    emit: NodeEmitter,
-    data: relax.Expr,
-    weight: relax.Expr,
-    x_zero_point: relax.Expr | None = None,
-    w_zero_point: relax.Expr | None = None,
-    *,
-    group: int = 1,
-    **window: Any,
-) -> relax.Expr:
-    """Convolve 8-bit integers, less their zero points, with sums of 32 bits."""
-    left, right = shifted(emit, data, x_zero_point, 1), shifted(emit, weight, w_zero_point, 0)
-    return convolved(emit, left, right, _window(emit, data, weight, window), group)
-
-
 @operator("QLinearConv", shared=WINDOW)
 def qlinear_conv(
     emit: NodeEmitter,
@@ -151,15 +134,16 @@ def qlinear_conv(
     """Convolve 8-bit integers, and quantise the result."""
     check_bytes(emit, data, weight)
     left, right = less_zero(emit, data, x_zero_point, 1), less_zero(emit, weight, w_zero_point, 0)
-    total = convolved(emit, left, right, _window(emit, data, weight, window), group)
+    total = convolved(emit, left, right, window_at(emit, data, weight, window), group)
     total = _with_bias(emit, total, None if bias is None else emit.cast(bias, "float32"))
     factor = emit.product(emit.reshape(x_scale, []), placed(emit, w_scale, total, 1))
     return requantized(emit, total, factor, y_scale, y_zero_point)
 
 
-def _window(
+def window_at(
     emit: NodeEmitter, data: relax.Expr, weight: relax.Expr, attributes: Mapping[str, Any]
 ) -> Window:
+    """Return the window of a convolution."""
     kernel = shape_of(weight)[2:]
     if len(kernel) != len(shape_of(data)) - 2:
         raise emit.error(f"has a kernel of {list(kernel)} for data of {list(shape_of(data))}.")

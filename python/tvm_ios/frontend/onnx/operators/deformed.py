@@ -7,12 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from tvm import relax
 
-from ...emitter import constant, dtype_of, shape_of
+from ....ops.deformed import Columns, deformed_columns
+from ...emitter import dtype_of, shape_of
 from ..node_emitter import NodeEmitter
-from .sampling import Border, weighted
 from .table import operator
 from .window import Window, window_of
 
@@ -48,13 +47,12 @@ def deform_conv(
             )
     if min(*shape_of(data), *shape_of(weight), *counts) < 1:
         raise emit.error(f"has data of {list(shape_of(data))}, which leave no results.")
-    columns = _columns(emit, data, offset, moved, offset_group)
-    if mask is not None:
-        factors = _by_place(emit, mask, offset_group, 1)
-        columns = emit(relax.op.multiply(columns, factors))
+    columns = _columns(emit, data, offset, mask, moved, offset_group)
     result = _products(emit, columns, weight, group)
-    result = emit.reshape(result, [*shape_of(result)[:2], *counts])
-    return result if bias is None else emit(relax.op.add(result, emit.along(bias, 1, 4)))
+    if bias is not None:
+        result = emit(relax.op.add(result, bias))
+    result = emit.reshape(result, [batch, *counts, shape_of(weight)[0]])
+    return emit.transpose(result, [0, 3, 1, 2])
 
 
 def _check_groups(
@@ -72,59 +70,52 @@ def _check_groups(
 
 
 def _columns(
-    emit: NodeEmitter, data: relax.Expr, offset: relax.Expr, window: Window, groups: int
+    emit: NodeEmitter,
+    data: relax.Expr,
+    offset: relax.Expr,
+    mask: relax.Expr | None,
+    window: Window,
+    groups: int,
 ) -> relax.Expr:
-    """Return what each place reads: ``[batch, groups, places, elements, channels of a group]``."""
-    batch, channels, *sizes = shape_of(data)
-    counts, elements = window.counts(sizes), math.prod(window.kernel)
-    images = emit.reshape(data, [batch * groups, channels // groups, *sizes])
-    dtype = "float64" if dtype_of(offset) == "float64" else "float32"
-    moved = emit.cast(_by_place(emit, offset, groups, 2), dtype)
-    moved = emit.reshape(moved, [batch * groups, math.prod(counts), elements, 2])
-    axes = []
-    for axis, base in enumerate(_bases(window, sizes)):
-        own = emit.reshape(emit.slice(moved, 3, axis, axis + 1), shape_of(moved)[:3])
-        origin = emit(relax.op.add(own, constant(base[None].astype(dtype))))
-        # Farther away, all neighbours are outside; a place at infinity has no fractional part.
-        origin = emit(relax.op.clip(origin, -2.0, sizes[axis] + 1.0))
-        axes.append(Border("zeros", sizes[axis], aligned=True).neighbours(emit, origin, 1))
-    found = weighted(emit, images, axes)
-    return emit.reshape(found, [batch, groups, *shape_of(found)[1:]])
+    """Return what each place reads: ``[batch, places, elements, channels]``."""
+    batch, channels, height, width = shape_of(data)
+    given = [emit.transpose(data, [0, 2, 3, 1]), offset, *([] if mask is None else [mask])]
+    dtype = "float64" if "float64" in map(dtype_of, given) else "float32"
+    columns = Columns(
+        batch,
+        height,
+        width,
+        channels,
+        _pair(window.counts([height, width])),
+        _pair(window.kernel),
+        _pair(window.strides),
+        _pair(window.before),
+        _pair(window.dilations),
+        groups,
+        mask is not None,
+        dtype,
+    )
+    found = deformed_columns(emit.builder, columns, [emit.cast(x, dtype) for x in given])
+    return emit.cast(found, dtype_of(data))
 
 
-def _by_place(emit: NodeEmitter, x: relax.Expr, groups: int, width: int) -> relax.Expr:
-    """Return numbers ``[batch, groups * elements * width, ...]`` in the order of the columns."""
-    batch, rows, *counts = shape_of(x)
-    apart = emit.reshape(x, [batch, groups, rows // (groups * width), width, math.prod(counts)])
-    return emit.transpose(apart, [0, 1, 4, 2, 3])
-
-
-def _bases(window: Window, sizes: Sequence[int]) -> list[np.ndarray]:
-    """Return where the elements of a window are without offsets, ``[places, elements]``."""
-    along = [
-        np.arange(count)[:, None] * stride - before + np.arange(extent) * dilation
-        for count, stride, before, extent, dilation in zip(
-            window.counts(sizes), window.strides, window.before, window.kernel, window.dilations,
-            strict=True,
-        )
-    ]  # fmt: skip
-    rows, columns = along
-    shape = (len(rows), len(columns), rows.shape[1], columns.shape[1])
-    both = (rows[:, None, :, None], columns[None, :, None, :])
-    count = shape[0] * shape[1]
-    return [np.broadcast_to(each, shape).reshape(count, -1) for each in both]
+def _pair(numbers: Sequence[int]) -> tuple[int, int]:
+    return numbers[0], numbers[1]
 
 
 def _products(emit: NodeEmitter, columns: relax.Expr, weight: relax.Expr, group: int) -> relax.Expr:
-    """Return ``[batch, outputs, places]``, of columns as :func:`_columns` returns them."""
-    batch, _, places, elements, _ = shape_of(columns)
-    outputs, channels = shape_of(weight)[:2]
-    columns = emit.transpose(columns, [0, 2, 3, 1, 4])
-    columns = emit.reshape(columns, [batch, places, elements, group, channels])
-    columns = emit.transpose(columns, [0, 3, 1, 2, 4])
-    columns = emit.reshape(columns, [batch, group, places, elements * channels])
-    factors = emit.reshape(weight, [group, outputs // group, channels, elements])
+    """Return ``[batch, places, outputs]``, of columns as :func:`_columns` returns them."""
+    batch, places, elements, channels = shape_of(columns)
+    outputs = shape_of(weight)[0]
+    factors = emit.reshape(weight, [group, outputs // group, channels // group, elements])
     factors = emit.transpose(factors, [0, 3, 2, 1])
-    factors = emit.reshape(factors, [group, elements * channels, outputs // group])
-    result = emit.transpose(emit(relax.op.matmul(columns, factors)), [0, 1, 3, 2])
-    return emit.reshape(result, [batch, outputs, places])
+    depth = elements * channels // group
+    factors = emit.reshape(factors, [group, depth, outputs // group])
+    if group == 1:
+        left = emit.reshape(columns, [batch, places, depth])
+        return emit(relax.op.matmul(left, emit.reshape(factors, [depth, outputs])))
+    apart = emit.reshape(columns, [batch, places, elements, group, channels // group])
+    apart = emit.transpose(apart, [0, 3, 1, 2, 4])
+    left = emit.reshape(apart, [batch, group, places, depth])
+    result = emit.transpose(emit(relax.op.matmul(left, factors)), [0, 2, 1, 3])
+    return emit.reshape(result, [batch, places, outputs])

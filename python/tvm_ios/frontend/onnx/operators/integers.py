@@ -9,19 +9,17 @@ larger is computed in several parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 from tvm import relax
 
+from ....ops.epilogue import EXACT
 from ....ops.size import is_one
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 
-EXACT = 1 << 24
-"""All integers up to this one are numbers of float32."""
-
-_LARGEST = 255
+LARGEST = 255
 """The largest magnitude of an 8-bit integer, less a zero point."""
 
 
@@ -52,13 +50,13 @@ def less_zero(
     if dtype_of(zero_point) != dtype_of(data):
         raise emit.error(f"has a zero point of {dtype_of(zero_point)} for {dtype_of(data)}.")
     if is_one(shape_of(zero_point)) and not is_constant(data):
-        return _steps(emit, data, emit.reshape(zero_point, []))
+        return steps(emit, data, emit.reshape(zero_point, []))
     wide = emit.cast(data, "float32")
     zero = emit.cast(placed(emit, zero_point, data, axis), "float32")
     return emit.difference(wide, zero)
 
 
-def _steps(emit: NodeEmitter, data: relax.Expr, zero: relax.Expr) -> relax.Expr:
+def steps(emit: NodeEmitter, data: relax.Expr, zero: relax.Expr) -> relax.Expr:
     """Return integers less one number, in an operator that shows that they are on a grid."""
     one, last = relax.const(1.0, "float32"), max(len(shape_of(data)) - 1, 0)
     return emit(relax.op.dequantize(data, one, zero, last, "float32"))
@@ -86,14 +84,28 @@ def exact_product(
 ) -> relax.Expr:
     """Return a matrix product of 8-bit integers, less their zero points, as int32."""
     right = less_zero(emit, b, b_zero_point, -1)
-    ends = list(_ends(emit, right, shape_of(a)[-1]))
+    ends = exact_ends(_magnitudes(right, shape_of(a)[-1]))
     parts = []
     for begin, end in zip([0, *ends], ends, strict=False):
         rows = _rows(emit, right, begin, end)
         columns = emit.slice(a, len(shape_of(a)) - 1, begin, end)
-        product = product_of(emit, columns, rows, a_zero_point)
-        whole = emit(relax.op.clip(emit(relax.op.round(product)), -float(EXACT), float(EXACT)))
-        parts.append(emit.cast(whole, "int32"))
+        parts.append(counted(emit, product_of(emit, columns, rows, a_zero_point)))
+    return total_of(emit, parts)
+
+
+def counted(emit: NodeEmitter, total: relax.Expr) -> relax.Expr:
+    """Return a sum of integers that is exact in float32 as int32."""
+    return emit.cast(whole(emit, total), "int32")
+
+
+def whole(emit: NodeEmitter, total: relax.Expr) -> relax.Expr:
+    """Return a sum of integers that is exact in float32 so that what computes it knows this."""
+    rounded = emit(relax.op.round(total))
+    return emit(relax.op.clip(rounded, -float(EXACT), float(EXACT)))
+
+
+def total_of(emit: NodeEmitter, parts: Sequence[relax.Expr]) -> relax.Expr:
+    """Add parts of a sum, in int32."""
     total = parts[0]
     for part in parts[1:]:
         total = emit(relax.op.add(total, part))
@@ -124,24 +136,33 @@ def product_of(
     sums = constant(known.sum(0, dtype="float64").astype("float32"))
     zero = emit.cast(emit.reshape(a_zero_point, []), "float32")
     added = emit(relax.op.multiply(sums, zero))  # before the product, which subtracts it at once
-    left = _steps(emit, a, emit.full([], 0, dtype_of(a)))
+    left = steps(emit, a, emit.full([], 0, dtype_of(a)))
     product = emit(relax.op.matmul(left, right))
     return emit(relax.op.subtract(product, added))
 
 
-def _ends(emit: NodeEmitter, right: relax.Expr, depth: int) -> Iterator[int]:
-    """Return where to end the parts of a sum for each to be exact; at least one."""
+def _magnitudes(right: relax.Expr, depth: int) -> np.ndarray:
+    """Return how large what is multiplied is at most, by its place in the sum."""
     known = constant_array(right)
-    rows = np.full((depth, 1), float(_LARGEST))
-    if known is not None and known.ndim > 1:
-        rows = np.abs(known.astype("float64")).swapaxes(-2, 0).reshape(known.shape[-2], -1)
-    begin = 0
+    if known is None or known.ndim < 2:
+        return np.full((depth, 1), float(LARGEST))
+    return np.abs(known.astype("float64")).swapaxes(-2, 0).reshape(known.shape[-2], -1)
+
+
+def exact_ends(magnitudes: np.ndarray) -> list[int]:
+    """Return where to end the parts of a sum for each to be exact; at least one.
+
+    Parameters
+    ----------
+    magnitudes : numpy.ndarray
+        Of what 8-bit integers are multiplied by: ``[terms, sums]``.
+    """
+    begin, depth, ends = 0, len(magnitudes), []
     while begin < depth:
-        sums = rows[begin:].cumsum(0).max(1, initial=0)
-        begin += max(int(np.searchsorted(_LARGEST * sums, EXACT, "right")), 1)
-        yield min(begin, depth)
-    if not depth:
-        yield 0
+        sums = magnitudes[begin:].cumsum(0).max(1, initial=0)
+        begin = min(begin + max(int(np.searchsorted(LARGEST * sums, EXACT, "right")), 1), depth)
+        ends.append(begin)
+    return ends or [0]
 
 
 def _rows(emit: NodeEmitter, right: relax.Expr, begin: int, end: int) -> relax.Expr:

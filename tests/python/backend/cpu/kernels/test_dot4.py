@@ -108,8 +108,8 @@ def neon(request: pytest.FixtureRequest) -> tvm.target.Target:
     return target
 
 
-@pytest.mark.parametrize("low", [0, -128, 7])
-@pytest.mark.parametrize("name", ["3x3 of a batch", "five channels", "groups", "two results"])
+@pytest.mark.parametrize("low", [0, -128])
+@pytest.mark.parametrize("name", ["3x3 of a batch", "five channels", "groups"])
 def test_convolutions_of_aarch64(
     name: str, low: int, neon: tvm.target.Target, tmp_path: Path
 ) -> None:
@@ -117,10 +117,9 @@ def test_convolutions_of_aarch64(
     check(CASES[name], neon, core_of(neon), 4, low, run=run)
 
 
-@pytest.mark.parametrize("low", [0, -128])
 @pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS[:-1])
 def test_products_of_aarch64(
-    rows: int, depth: int, columns: int, low: int, neon: tvm.target.Target, tmp_path: Path
+    rows: int, depth: int, columns: int, neon: tvm.target.Target, tmp_path: Path
 ) -> None:
     run: Callable = partial(run_by_qemu, folder=tmp_path)
-    check_product(rows, depth, columns, neon, core_of(neon), low, run=run)
+    check_product(rows, depth, columns, neon, core_of(neon), 7, run=run)

@@ -36,8 +36,7 @@ def test_convolutions(case: Case, low: int, target: tvm.target.Target) -> None:
     check(case, target, replace(core, int8_dot4=None), layout.block, low)
 
 
-@pytest.mark.parametrize("factors", ["quads", "small quads"])
-@pytest.mark.parametrize("low", [0, 7])
+@pytest.mark.parametrize(("factors", "low"), [("quads", 7), ("small quads", 0)])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("target", INSTRUCTIONS)
 def test_convolutions_by_instructions(
@@ -55,8 +54,9 @@ def test_products(rows: int, depth: int, columns: int, low: int, target: tvm.tar
     check_product(rows, depth, columns, target, replace(core, int8_dot4=None), low)
 
 
-@pytest.mark.parametrize("l2_bytes", [1 << 14, 1 << 19])
-@pytest.mark.parametrize("factors", ["quads", "small quads"])
+@pytest.mark.parametrize(
+    ("factors", "l2_bytes"), [("quads", 1 << 14), ("quads", 1 << 19), ("small quads", 1 << 19)]
+)
 @pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS)
 @pytest.mark.parametrize("target", INSTRUCTIONS)
 def test_products_by_instructions(

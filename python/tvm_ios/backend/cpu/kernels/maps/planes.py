@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tvm.tirx.script import builder as T
@@ -177,7 +177,15 @@ class PlanesEmitter:
                         pixel = row * p.columns.out + first + j
                         self._store(buffers, value, image, block, pixel)
 
-            cover_row(p.columns, self.width, columns)
+            counted = [self._counted] if p.window_reduce == "average" else []
+            cover_row(p.columns, self.width, columns, counted)
+
+    @property
+    def _counted(self) -> Window:
+        """How a column reads what its mean counts at and behind the beginning of the input."""
+        p = self.planes
+        end = p.columns.size + (p.pad_after[1] if p.include_pad else 0)
+        return replace(p.columns, size=end)
 
     def window_reduce(
         self,
@@ -242,10 +250,8 @@ class PlanesEmitter:
         window = tile.window
         if window is None:
             return self.planes.columns.kernel
-        end = window.size + (self.planes.pad_after[1] if self.planes.include_pad else 0)
-        positions = [window.position(tile.start + column, tap) for tap in range(window.kernel)]
-        inside = sum(p < end and (p >= 0 or self.planes.include_pad) for p in positions)
-        return max(inside, 1)
+        before, before_end = self._counted.bounds(tile.start + column)
+        return max(before_end - (0 if self.planes.include_pad else before), 1)
 
     def _store(
         self, buffers: Sequence[Any], value: Expr, image: Expr, block: Expr, pixel: Expr

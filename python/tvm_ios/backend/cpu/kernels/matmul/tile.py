@@ -12,7 +12,7 @@ from tvm.tirx.script import builder as T
 
 from .....ops.size import Size
 from .....ops.tir_function import tile_scope
-from ...isa.emit import bind, lanes_of, loop, select, splat, unroll
+from ...isa.emit import Accumulators, bind, lanes_of, loop, select, splat, unroll
 from ...isa.epilogue import apply_epilogue
 from ...isa.storage import store
 from ..prefetch import NEAR, Ahead, fetch_near
@@ -84,7 +84,7 @@ class MatmulTile:
             lanes = self.lanes if multiplication.whole else width
             number_of_sums = height * count
             ways = self._ways(number_of_sums)
-            registers = multiplication.accumulators(ways * number_of_sums, lanes)
+            registers = self._sums(height, columns, lanes, ways)
 
             def load(i: Expr, j: Expr) -> None:
                 def read(tensor: Any, place: Sequence[Expr]) -> None:
@@ -111,9 +111,6 @@ class MatmulTile:
                     total = total + registers.first(at, width)
                 self._store(multiplication.result(total), row + j, i, columns)
 
-            def lowest(i: Expr, j: Expr) -> None:
-                registers[i * height + j] = self.buffers[2][first + i, lanes_of(0, lanes)]
-
             def outer(body: Callable[[Expr, Expr], None]) -> None:
                 unroll(0, height, lambda j: unroll(0, count, lambda i: body(i, j)))
 
@@ -130,8 +127,6 @@ class MatmulTile:
                 self._reduce(step, columns, ways)
 
             if self.shape.num_k_blocks == 1:
-                if self.shape.low:
-                    outer(lowest)
                 reduce()
                 outer(finish)
                 return
@@ -143,6 +138,18 @@ class MatmulTile:
                     outer(finish)
                 with T.Else():
                     outer(store)
+
+    def _sums(self, height: int, columns: Columns, lanes: int, ways: int) -> Accumulators:
+        """Allocate the sums: zero, or what the lowest value of the left side adds to a column."""
+        number_of_sums = ways * height * columns.count
+        sums = self.shape.multiplication.accumulators(number_of_sums, lanes)
+
+        def lowest(i: Expr, j: Expr) -> None:
+            sums[i * height + j] = self.buffers[2][columns.first + i, lanes_of(0, lanes)]
+
+        if self.shape.low:
+            unroll(0, height, lambda j: unroll(0, columns.count, lambda i: lowest(i, j)))
+        return sums
 
     def _reduce(self, step: Callable[[Expr], None], columns: Columns, pace: int = 1) -> None:
         """Emit ``step(k)`` for each ``pace``-th ``k`` of the depth of the k-block."""
@@ -199,10 +206,8 @@ class MatmulTile:
         block = columns.first + i
 
         def load(a: int) -> Expr:
-            argument, column = (
-                self.buffers[self.shape.arguments + a],
-                lanes_of(block * self.lanes, width),
-            )
+            argument = self.buffers[self.shape.arguments + a]
+            column = lanes_of(block * self.lanes, width)
             last = epilogue.arguments[a] == "last"
             return argument[column] if last else argument[self.matrix, row, column]
 

@@ -156,8 +156,10 @@ def tile_sizes(conv: Conv2d) -> tuple[int, ...]:
     """Return the outputs of a tile along an axis that Winograd's algorithm can have.
 
     There is none unless the convolution has windows of one stride, one group and one result. Tiles
-    that round too much are left out.
+    that round too much are left out; so are all for a sum of integers, which must be exact.
     """
+    if conv.epilogue.counts:
+        return ()
     conv = _filtered(conv)
     axes = [axis for axis in (conv.rows, conv.columns) if (axis.kernel, axis.stride) != (1, 1)]
     strides = {axis.stride for axis in axes}

@@ -58,10 +58,13 @@ OPEN_KINDS: frozenset[str] = frozenset(
     {
         "adaptive_avg_pool2d",
         "argmax",
+        "attention",
+        "attention_bias",
         "argmin",
         "astype",
         "avg_pool2d",
         "broadcast_to",
+        "check_indices",
         "conv2d",
         "depthwise_conv2d",
         "elementwise",

@@ -107,7 +107,8 @@ class _Emitter:
                 self._vector(buffers, bases, stop - width, width)
             else:
                 with T.If(rest > 0), T.Then():
-                    self._vector(buffers, bases, stop - width, width)
+                    # The piece may end before a vector does that begins with the row.
+                    self._vector(buffers, bases, T.max(stop - width, 0), width)
 
         self.rows.each(begin, extent, row)
 

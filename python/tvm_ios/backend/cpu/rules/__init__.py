@@ -65,6 +65,7 @@ OPEN_KINDS: frozenset[str] = frozenset(
         "avg_pool2d",
         "broadcast_to",
         "check_indices",
+        "concat",
         "conv2d",
         "depthwise_conv2d",
         "elementwise",

@@ -78,7 +78,8 @@ class _Pieces:
         self._chunks = blocks(reduce.inner, core.lanes)
         self.num_tiles = reduce.outer * self.count * self._chunks
         assert not isinstance(reduce.length, Size), "open rows are not divided"
-        self._full, rest = divmod(reduce.length, self._length)
+        length: int = reduce.length
+        self._full, rest = divmod(length, self._length)
         kind = "sum" if reduce.reduction == "mean" else reduce.reduction
         one = Reduce(kind, 1, self._length, reduce.inner)
         self._whole = ReduceEmitter(one, core)

@@ -12,7 +12,7 @@ import numpy as np
 from tvm import relax
 
 from ..graph.operators import OperatorGraph
-from ..ops.size import hint_of
+from ..ops.size import AnySize, hint_of
 from ..ops.tensor import TensorSpec
 from ..relax_ir.expressions import held_shape
 from .kernel import K, K_co, Kernel
@@ -45,7 +45,7 @@ class Slot:
     """A value's place: ``offset`` bytes into the tensor of the value ``target``."""
 
     target: relax.Var
-    offset: int
+    offset: AnySize
 
 
 @dataclass(frozen=True)

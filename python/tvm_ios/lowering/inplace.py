@@ -19,6 +19,7 @@ from itertools import accumulate
 from tvm import relax
 
 from ..graph.operators import Operator
+from ..ops.size import AnyShape, AnySize, hints_of
 from .implementation import Slot
 from .value import Value, identity
 
@@ -34,13 +35,13 @@ class Concatenation:
     op : Operator
     parts : tuple of relax.Expr
         The concatenated tensors.
-    distances : tuple of int
+    distances : tuple of sizes
         Bytes from the begin of each part to the begin of the next one.
     """
 
     op: Operator
     parts: tuple[relax.Expr, ...]
-    distances: tuple[int, ...]
+    distances: AnyShape
 
     @property
     def result(self) -> relax.Var:
@@ -48,11 +49,11 @@ class Concatenation:
         return self.op.outputs[0]
 
     @property
-    def offsets(self) -> tuple[int, ...]:
+    def offsets(self) -> AnyShape:
         """The byte at which each part begins."""
         return tuple(accumulate(self.distances[:-1], initial=0))
 
-    def places(self, slots: Slots) -> list[tuple[relax.Var, int]]:
+    def places(self, slots: Slots) -> list[tuple[relax.Var, AnySize]]:
         """Return the tensor and the byte offset where each part belongs."""
         root, begin = resolve(self.result, slots)
         return [(root, begin + offset) for offset in self.offsets]
@@ -85,7 +86,8 @@ def place(concatenations: Iterable[Concatenation], suits: Suits) -> dict[relax.V
         What a layout allows.
     """
     slots: dict[relax.Var, Slot] = {}
-    for concatenation in sorted(concatenations, key=lambda c: (-sum(c.distances), -c.op.index)):
+    largest_first = sorted(concatenations, key=lambda c: (-sum(hints_of(c.distances)), -c.op.index))
+    for concatenation in largest_first:
         _place(concatenation, suits, slots)
     return slots
 
@@ -96,9 +98,9 @@ def parts_of(op: Operator) -> list[relax.Expr]:
     return list(operand.fields) if isinstance(operand, relax.Tuple) else []
 
 
-def resolve(value: relax.Var, slots: Slots) -> tuple[relax.Var, int]:
+def resolve(value: relax.Var, slots: Slots) -> tuple[relax.Var, AnySize]:
     """Return the value whose tensor ``value`` lies in, and its byte offset there."""
-    offset = 0
+    offset: AnySize = 0
     while value in slots:
         offset += slots[value].offset
         value = slots[value].target

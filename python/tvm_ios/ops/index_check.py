@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -20,6 +20,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from .size import AnySize, Size
 from .tir_function import on_stack, tile_scope
 
 _ATTRIBUTE = "tvm_ios.index_check"
@@ -36,29 +37,29 @@ class Bounds:
 
     Attributes
     ----------
-    extents : tuple of int
+    extents : tuple of sizes
         The length of the axis that all of them index. If their last axis holds coordinates, the
-        length of one axis per coordinate.
+        length of one axis per coordinate. A variable in a function that is given it.
     negative : bool
         Whether indices may count from the end: -1 is the last.
     """
 
-    extents: tuple[int, ...]
+    extents: tuple[Any, ...]
     negative: bool
 
-    def first(self, extent: int) -> int:
+    def first(self, extent: Any) -> Any:
         """Return the smallest valid index of an axis."""
         return -extent if self.negative else 0
 
-    def exclude(self, index: Any, extent: int) -> Any:
+    def exclude(self, index: Any, extent: Any) -> Any:
         """Return whether an index of type int64 is out of bounds, as an expression."""
-        return tirx.Or(index < T.int64(self.first(extent)), index >= T.int64(extent))
+        return tirx.Or(index < long(self.first(extent)), index >= long(extent))
 
-    def from_begin(self, index: Any, extent: int) -> Any:
+    def from_begin(self, index: Any, extent: Any) -> Any:
         """Return a valid index of type int64, counted from the beginning, as an expression."""
-        return tirx.Select(index < 0, index + T.int64(extent), index) if self.negative else index
+        return tirx.Select(index < 0, index + long(extent), index) if self.negative else index
 
-    def loops(self, shape: Sequence[int]) -> Iterator[tuple[int, list[Any]]]:
+    def loops(self, shape: Sequence[AnySize]) -> Iterator[tuple[Any, list[Any]]]:
         """Yield each axis' length and the place of an index inside loops over all of its indices.
 
         ``shape`` is the shape of the tensor of indices.
@@ -71,10 +72,19 @@ class Bounds:
                 yield extent, [*at, number] if several else at
 
 
+def long(size: Any) -> Any:
+    """Return a size as an expression of type int64."""
+    if isinstance(size, Size):
+        return T.Cast("int64", size.short)
+    return size if isinstance(size, tvm.ir.Expr) else T.int64(size)
+
+
 def index_check(
-    name: str, shape: Sequence[int], dtype: str, bounds: Bounds, what: str, scope: str
+    name: str, shape: Sequence[AnySize], dtype: str, bounds: Bounds, what: str, scope: str
 ) -> tirx.PrimFunc:
     """Build ``name(indices, checked)``, which makes negative indices count from the beginning.
+
+    The lengths of axes that are open are further arguments, between them.
 
     The function raises IndexError with an index that is out of bounds. It searches for that index
     only if there is one: the loop over all indices has no branch, so that LLVM vectorises it.
@@ -83,7 +93,7 @@ def index_check(
     ----------
     name : str
         Name of the function, unique in the module.
-    shape : sequence of int
+    shape : sequence of sizes
         Shape of both tensors.
     dtype : str
         An integer type.
@@ -99,21 +109,30 @@ def index_check(
     tvm.tirx.PrimFunc
         A scheduled function.
     """
+    known = [None if isinstance(e, Size) else e for e in bounds.extents]
+    sizes = _variables("d", shape)
+    extents = _variables("extent", bounds.extents)
+    bounds = replace(bounds, extents=tuple(extents))
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
         T.func_attr(
             {
                 "tirx.is_scheduled": True,
                 "tirx.noalias": True,
-                _ATTRIBUTE: json.dumps({**asdict(bounds), "what": what}),
+                _ATTRIBUTE: json.dumps(
+                    {"extents": known, "negative": bounds.negative, "what": what}
+                ),
             }
         )
-        indices = T.arg("indices", T.buffer(shape, dtype))
-        checked = T.arg("checked", T.buffer(shape, dtype))
+        indices = T.arg("indices", T.buffer(sizes, dtype))
+        for extent in extents:
+            if isinstance(extent, tirx.Var):
+                T.arg(extent.name, extent)
+        checked = T.arg("checked", T.buffer(sizes, dtype))
         with tile_scope():  # TVM requires a block
             found = on_stack([1], "int32")
             T.buffer_store(found, T.int32(0), [0])
-            for extent, at in bounds.loops(shape):
+            for extent, at in bounds.loops(sizes):
                 value = T.Cast("int64", indices[at])
                 outside = T.Cast("int32", bounds.exclude(value, extent))
                 T.buffer_store(found, found[0] | outside, [0])
@@ -123,23 +142,34 @@ def index_check(
     return builder.get()
 
 
-def check_of(function: tirx.PrimFunc) -> tuple[Bounds, str] | None:
+def _variables(name: str, sizes: Sequence[AnySize]) -> list[Any]:
+    """Return sizes with a variable for each that is open."""
+    return [
+        tirx.Var(f"{name}{i}", "int64") if isinstance(size, Size) else size
+        for i, size in enumerate(sizes)
+    ]
+
+
+def check_of(function: tirx.PrimFunc, opened: Iterable[AnySize] = ()) -> tuple[Bounds, str] | None:
     """Return what a function of :func:`index_check` checks, and how its error begins.
 
-    None for any other function.
+    None for any other function. ``opened`` are the lengths that it is given.
     """
     text = function.attrs.get(_ATTRIBUTE) if function.attrs else None
     if text is None:
         return None
     given = json.loads(str(text))
-    return Bounds(tuple(given["extents"]), given["negative"]), given["what"]
+    rest = iter(opened)
+    extents = tuple(next(rest, None) if e is None else e for e in given["extents"])
+    return Bounds(extents, given["negative"]), given["what"]
 
 
 def smallest_extent(mod: tvm.IRModule) -> float:
-    """Return the smallest length of an axis whose indices are checked; infinity without any."""
+    """Return the smallest known length of an axis whose indices are checked; else infinity."""
     functions = (f for f in mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
     checks = (check[0] for check in map(check_of, functions) if check is not None)
-    return min((min(bounds.extents, default=0) for bounds in checks), default=math.inf)
+    known = ([e for e in bounds.extents if e is not None] for bounds in checks)
+    return min((min(extents, default=0) for extents in known), default=math.inf)
 
 
 def raise_index_error(function: str, what: str, first: Any, last: Any, wrong: Any) -> None:
@@ -159,8 +189,8 @@ def _raise(function: str, indices: Any, bounds: Bounds, what: str) -> None:
         value = T.Cast("int64", indices[at])
         with T.If(bounds.exclude(value, extent)), T.Then():
             T.buffer_store(wrong, value, [0])
-            T.buffer_store(first, T.int64(bounds.first(extent)), [0])
-            T.buffer_store(last, T.int64(extent - 1), [0])
+            T.buffer_store(first, long(bounds.first(extent)), [0])
+            T.buffer_store(last, long(extent - 1), [0])
     raise_index_error(function, what, first[0], last[0], wrong[0])
 
 

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, wildcard
 
+from ..ops.size import is_open, known_equal
 from ..relax_ir.constants import constant_array, scalar_constant
 from ..relax_ir.expressions import held_shape, is_float32, is_op, known_shape
 from .compositions import raise_by
@@ -99,6 +100,8 @@ class _Attention:
         if first is None or any(s is None or 0 in s or s[:-2] != first[:-2] for s in shapes):
             return None
         query, key, value = found
+        if is_open((first[-1], held_shape(value)[-1])):
+            return None
         if max(first[-1], held_shape(value)[-1]) > self._depth:
             return None
         if self._permuted:
@@ -172,11 +175,14 @@ def _four_axes(bias: relax.Expr, scores: tuple[int, ...], *, merged: bool) -> re
     if shape is None or len(shape) > len(scores) or shape[-1:] != scores[-1:]:
         return None
     *outer, queries, keys = (1,) * (len(scores) - len(shape)) + shape
+    pairs = zip(outer, scores[:-2], strict=True)
+    if not all(known_equal(n, 1) or known_equal(n, wanted) for n, wanted in pairs):
+        return None  # open sizes may be 1 or not
     if merged:
         if math.prod(outer) not in (1, math.prod(scores[:-2])):
             return None
         outer = [math.prod(outer), 1]
-    if queries > 1 and array is None:
+    if array is None and not known_equal(queries, 1):
         return None
     target = (*outer, queries, keys)
     if array is not None:

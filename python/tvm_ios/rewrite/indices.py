@@ -19,28 +19,38 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from ..ops.index_check import FUNCTION, Bounds, index_check
+from ..ops.size import (
+    AnyShape,
+    AnySize,
+    Size,
+    hint_of,
+    is_open,
+    require_least,
+    require_most,
+    size_of,
+)
 from ..relax_ir.constants import constant_array
-from ..relax_ir.expressions import is_op, is_static
+from ..relax_ir.expressions import held_shape, is_op, is_static, known_shape
 from ..relax_ir.functions import bindings_of
 from .scatter import scatter_elements
 
-Extents = Callable[[relax.Call, int], tuple[int, ...]]
+Extents = Callable[[relax.Call, int], AnyShape]
 """A function that returns the lengths of the axes that a call's n-th tensor of indices refers
 to."""
 
 
-def _along_axis(call: relax.Call, _number: int) -> tuple[int, ...]:
-    shape, axis = _shape(call.args[0]), call.attrs.axis
+def _along_axis(call: relax.Call, _number: int) -> AnyShape:
+    shape, axis = held_shape(call.args[0]), call.attrs.axis
     return (math.prod(shape) if axis is None else shape[int(axis)],)
 
 
-def _leading(call: relax.Call, number: int) -> tuple[int, ...]:
-    return (_shape(call.args[0])[number],)
+def _leading(call: relax.Call, number: int) -> AnyShape:
+    return (held_shape(call.args[0])[number],)
 
 
-def _coordinates(call: relax.Call, _number: int) -> tuple[int, ...]:
+def _coordinates(call: relax.Call, _number: int) -> AnyShape:
     first = int(getattr(call.attrs, "batch_dims", 0))
-    return tuple(_shape(call.args[0])[first : first + _shape(call.args[1])[-1]])
+    return held_shape(call.args[0])[first : first + hint_of(held_shape(call.args[1])[-1])]
 
 
 _EXTENTS: Mapping[str, Extents] = {
@@ -102,8 +112,10 @@ class _IndexRewriter(PyExprMutator):
             return super().visit_call_(op)
         data, given, *others = op.args
         parts = self._parts(given)
-        if not is_static(data) or not all(map(is_static, parts)):
+        if any(known_shape(tensor) is None for tensor in (data, *parts)):
             return super().visit_call_(op)
+        if name == "relax.take" and (sliced := self._sliced(op, parts[0])) is not None:
+            return sliced
         made = [self._make_safe(op, part, number) for number, part in enumerate(parts)]
         indices = relax.Tuple(made) if isinstance(given.ty, relax.TupleType) else made[0]
         data, *others = (self.visit_expr(argument) for argument in (data, *others))
@@ -131,11 +143,30 @@ class _IndexRewriter(PyExprMutator):
         indices = self._uncut(indices if counted is None else counted)
         what = f"The indices of {name.removeprefix('relax.')}, {self._name(indices)},"
         known = constant_array(indices)
-        if known is not None:
+        if known is not None and not is_open(extents):
             return relax.const(_counted_from_the_begin(known, bounds, what), str(known.dtype))
         return self._safe(self.builder_, self.visit_expr(indices), bounds, what)
 
-    def _counted(self, indices: relax.Expr, extents: Sequence[int]) -> relax.Expr | None:
+    def _sliced(self, op: relax.Call, indices: relax.Expr) -> relax.Expr | None:
+        """Return what is taken at one constant place of an axis whose length is open."""
+        (extent,) = _along_axis(op, 0)
+        counted = self._counted(indices, [extent])
+        known = constant_array(indices if counted is None else counted)
+        if op.attrs.axis is None or known is None or known.size != 1 or known.ndim > 1:
+            return None
+        place: AnySize = int(known.reshape(-1)[0])
+        if not isinstance(extent, Size):
+            return None
+        if counted is not None and hint_of(place) < 0:
+            place = extent + place
+        if not (require_least(place, 0) and require_most(place + 1, extent)):
+            return None
+        axis = int(op.attrs.axis) % len(op.args[0].ty.shape)
+        data = self.visit_expr(op.args[0])
+        part = self.builder_.emit(relax.op.strided_slice(data, [axis], [place], [place + 1]))
+        return part if known.ndim else relax.op.squeeze(part, [axis])
+
+    def _counted(self, indices: relax.Expr, extents: Sequence[AnySize]) -> relax.Expr | None:
         """Return the original indices, which may be negative, if ``indices`` are their conversion.
 
         Importers write ``where(i < 0, i + extent, i)``. An error in the result would not name the
@@ -168,14 +199,18 @@ class _IndexRewriter(PyExprMutator):
         return indices
 
     def _known(self, expr: relax.Expr) -> np.ndarray | None:
-        """Return a constant, or extents of a tensor that importers compute from its shape."""
+        """Return constants, or extents of a tensor that importers compute from its shape."""
         value = self._value(expr)
         if is_op(value, "astype"):
             return self._known(value.args[0])
         if is_op(value, "shape_to_tensor"):
             shape = self._value(value.args[0])
+            if isinstance(shape, relax.ShapeExpr):
+                return np.array([size_of(n) for n in shape.values])
             static = is_op(shape, "shape_of") and is_static(shape.args[0])
-            return np.array(_shape(shape.args[0])) if static else None
+            return np.array(held_shape(shape.args[0])) if static else None
+        if is_op(value, "reshape"):
+            return self._known(value.args[0])
         if is_op(value, "take"):
             data, at = (self._known(a) for a in value.args)
             return None if data is None or at is None else data.take(at, mode="wrap")
@@ -221,10 +256,12 @@ def _counted_from_the_begin(indices: np.ndarray, bounds: Bounds, what: str) -> n
 def _checked(
     scope: str, builder: relax.BlockBuilder, indices: relax.Expr, bounds: Bounds, what: str
 ) -> relax.Expr:
-    shape, dtype = _shape(indices), str(indices.ty.dtype.dtype)
+    shape, dtype = held_shape(indices), str(indices.ty.dtype.dtype)
     name = f"{FUNCTION}_{len(builder.get().functions)}"
     function = builder.add_func(index_check(name, shape, dtype, bounds, what, scope), name)
-    return builder.emit(relax.call_tir(function, indices, relax.TensorType(shape, dtype)))
+    opened = [extent.expr for extent in bounds.extents if isinstance(extent, Size)]
+    given = relax.Tuple([indices, *opened])
+    return builder.emit(relax.call_tir(function, given, relax.TensorType(shape, dtype)))
 
 
 def _clamped(
@@ -238,7 +275,3 @@ def _clamped(
         indices = relax.op.where(relax.op.less(indices, zero), added, indices)
     last = relax.op.subtract(extents, one)
     return builder.emit(relax.op.minimum(relax.op.maximum(indices, zero), last))
-
-
-def _shape(tensor: relax.Expr) -> list[int]:
-    return [int(extent) for extent in tensor.ty.shape]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import tvm
@@ -19,7 +18,9 @@ from ..limits import Limits
 from ..naming_builder import NamingBuilder
 from .folding import constants, given
 from .node_emitter import AtenEmitter, has_complex, name_of_dtype
+from .open_inputs import inputs_of
 from .operators import apply, find
+from .symbols import Symbols, is_number
 from .tensors import array_of
 
 if TYPE_CHECKING:
@@ -34,23 +35,29 @@ _WITHOUT_RESULT = frozenset((
 """Operators that check, and compute nothing."""
 
 
-def convert(program: torch.export.ExportedProgram) -> tvm.IRModule:
-    """Convert a program of static shapes, with its weights as constants.
+def convert(program: torch.export.ExportedProgram, symbols: Symbols) -> tvm.IRModule:
+    """Convert a program, with its weights as constants.
+
+    Parameters
+    ----------
+    program : torch.export.ExportedProgram
+    symbols : Symbols
+        The sizes that stay open.
 
     Raises
     ------
     ModelError
         If an operator, an argument or a type is not supported.
     """
-    inputs = [node for node in _placeholders(program) if _is_tensor(node)]
-    variables = [_variable(node) for node in inputs]
+    inputs = [node for node in inputs_of(program) if _is_tensor(node)]
+    variables = [_variable(node, symbols) for node in inputs]
     size = sum(tensor.nbytes for tensor in program.state_dict.values())
     limits = Limits.of_network(len(program.graph.nodes), size)
     builder = NamingBuilder()
     with building(), builder.function("main", variables):
         try:
             with builder.dataflow():
-                converter = _Converter(program, builder, limits)
+                converter = _Converter(program, builder, limits, symbols)
                 converter.values.update(zip(inputs, variables, strict=True))
                 results = converter.results(program.graph)
                 builder.module = ""
@@ -62,10 +69,10 @@ def convert(program: torch.export.ExportedProgram) -> tvm.IRModule:
     return builder.finalize()
 
 
-def check_operators(program: torch.export.ExportedProgram) -> None:
+def check_operators(program: torch.export.ExportedProgram, symbols: Symbols) -> None:
     """Raise ModelError if there are operators that cannot be converted; it names all of them."""
     for node in program.graph.nodes:
-        if any(not isinstance(size, int) for size in getattr(node.meta.get("val"), "shape", ())):
+        if not all(map(symbols.knows, getattr(node.meta.get("val"), "shape", ()))):
             raise ModelError(
                 f"The operator {node.target} ({node.name}) has a result whose size the data "
                 "decide, which is not supported; export a model without it."
@@ -94,7 +101,7 @@ def missing_operators(program: torch.export.ExportedProgram) -> set[Any]:
 def _is_known(node: torch.fx.Node) -> bool:
     target = node.target
     others = target is operator.getitem or _checks(target) or _is_branch(target)
-    return others or find(target, has_complex(node)) is not None
+    return others or is_number(node) or find(target, has_complex(node)) is not None
 
 
 def _is_branch(target: Any) -> bool:
@@ -107,23 +114,15 @@ def _checks(target: Any) -> bool:
     return str(target).removeprefix("aten.") in _WITHOUT_RESULT
 
 
-def _placeholders(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Node]:
-    """Yield the program's own inputs."""
-    names = set(program.graph_signature.user_inputs)
-    for node in program.graph.nodes:
-        if node.op == "placeholder" and node.name in names:
-            yield node
-
-
 def _is_tensor(node: torch.fx.Node) -> bool:
     """Return whether an input is a tensor; another that is given with each call is fixed."""
     return hasattr(node.meta.get("val"), "shape")
 
 
-def _variable(node: torch.fx.Node) -> relax.Var:
+def _variable(node: torch.fx.Node, symbols: Symbols) -> relax.Var:
     tensor = node.meta["val"]
     dtype = name_of_dtype(tensor.dtype, f"Input {node.name!r}")
-    return relax.Var(node.name, relax.TensorType([int(n) for n in tensor.shape], dtype))
+    return relax.Var(node.name, relax.TensorType(symbols.shape(tensor), dtype))
 
 
 class _Converter:
@@ -136,9 +135,14 @@ class _Converter:
     """
 
     def __init__(
-        self, program: torch.export.ExportedProgram, builder: NamingBuilder, limits: Limits
+        self,
+        program: torch.export.ExportedProgram,
+        builder: NamingBuilder,
+        limits: Limits,
+        symbols: Symbols,
     ) -> None:
         self._builder, self._bindings = builder, Bindings(builder, limits)
+        self._symbols = symbols
         self._known: dict[torch.fx.Node, torch.Tensor] = {**given(program), **constants(program)}
         self.values: dict[torch.fx.Node, Any] = {}
 
@@ -147,12 +151,14 @@ class _Converter:
         import torch
 
         for node in graph.nodes:
-            if node.op == "call_function" and node.users and node not in self._known:
+            if node.op != "call_function" or node in self._known or is_number(node):
+                continue
+            if node.users:
                 self.values[node] = self._converted(node)
         (output,) = (node for node in graph.nodes if node.op == "output")
         results = []
         for value in output.args[0]:
-            if isinstance(value, torch.fx.Node):
+            if isinstance(value, torch.fx.Node) and not is_number(value):
                 if value.meta["val"].dtype.is_complex:
                     raise ModelError("The program returns complex numbers, which are not "
                                      "supported; return torch.view_as_real of them.")  # fmt: skip
@@ -169,7 +175,7 @@ class _Converter:
             return self._value(node.args[0])[node.args[1]]
         if _checks(node.target):
             return None
-        emit = AtenEmitter(self._bindings, node)
+        emit = AtenEmitter(self._bindings, node, self._symbols)
         if _is_branch(node.target):
             return self._branch(node, emit)
         entry = find(node.target, has_complex(node))
@@ -180,7 +186,9 @@ class _Converter:
             return emit.empty()
         args, kwargs = self._arguments(node.args), self._arguments(node.kwargs)
         try:
-            return apply(entry, emit, node.target._schema, args, kwargs)
+            result = apply(entry, emit, node.target._schema, args, kwargs)
+            emit.check(result)
+            return result
         except ModelError:
             raise
         except Exception as error:  # TVM and NumPy raise various types
@@ -216,6 +224,8 @@ class _Converter:
         """Return what a node computes; a weight is copied when it is first needed."""
         import torch
 
+        if is_number(node):
+            return self._number(node.meta["val"])
         if node not in self.values and node in self._known:
             tensor = self._known[node]
             if tensor.is_complex():
@@ -223,6 +233,16 @@ class _Converter:
             name_of_dtype(tensor.dtype, f"The constant {node.name!r}")
             self.values[node] = constant(array_of(tensor))
         return self.values[node]
+
+    def _number(self, value: Any) -> Any:
+        """Return a number that is computed from sizes; a truth is as in the example."""
+        import torch
+
+        if isinstance(value, torch.SymBool):
+            return self._symbols.holds(value.node.expr)
+        if isinstance(value, torch.SymFloat):
+            return self._symbols.fraction(value)
+        return self._symbols.size(value) if isinstance(value, torch.SymInt) else value
 
 
 def module_of(node: torch.fx.Node) -> str:

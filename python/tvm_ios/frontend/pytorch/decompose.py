@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from .convert import missing_operators
@@ -47,7 +48,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     for name in _KEPT:
         operator, _, overload = name.partition(".")
         table.pop(getattr(getattr(torch.ops.aten, operator), overload), None)
-    program = program.run_decompositions(table)
+    program = _of_plain_ranges(program).run_decompositions(table)
     for _ in range(_ROUNDS):
         further = get_decompositions(list(missing_operators(program)))
         if not further:
@@ -55,6 +56,16 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
         table.update(further)
         program = program.run_decompositions(table)
     return _without_tokens(program)
+
+
+def _of_plain_ranges(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return a program without bounds of expressions; PyTorch reads those of symbols alone."""
+    ranges = program.range_constraints
+    if all(expr.is_Symbol for expr in ranges):
+        return program
+    program = copy(program)
+    program._range_constraints = {e: bounds for e, bounds in ranges.items() if e.is_Symbol}
+    return program
 
 
 def _without_tokens(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 
 import tvm
 
+from ...ops.size import OpenSizes
 from ...support.errors import ModelError
 from ...support.text import first_line, last_line
 from ..importing import captured
 from ..shapes import Shapes
 from .exported_file import check_exported
+from .guards import assume_guards, assume_traced
+from .open_inputs import open_symbols
 from .shapes import export_at
+from .symbols import Symbols
 from .tracing import tracing
 
 if TYPE_CHECKING:
@@ -73,6 +77,7 @@ def from_exported(
     program: torch.export.ExportedProgram,
     shapes: Shapes | None = None,
     batch: int | None = None,
+    opened: OpenSizes | None = None,
 ) -> tvm.IRModule:
     """Convert an exported program, with its weights as constants.
 
@@ -83,25 +88,39 @@ def from_exported(
         Shapes of inputs by name, for dimensions that are dynamic.
     batch : int, optional
         The first dimension of every input that leaves it open.
+    opened : OpenSizes, optional
+        Receives the dimensions that stay dynamic; without it none must.
 
     Raises
     ------
     ModelError
         If a shape stays dynamic, or an operator is not supported.
     """
+    symbols = Symbols()
+    if opened is not None:
+        symbols = open_symbols(program, shapes or {}, batch, opened)
+        assume_guards(program, symbols)
+    elif program.range_constraints or shapes or batch is not None:
+        with tracing():
+            program = export_at(program, shapes or {}, batch)
+    module = _converted(program, symbols)
+    if opened is not None:
+        opened.assumes = False
+    return module
+
+
+def _converted(program: torch.export.ExportedProgram, symbols: Symbols) -> tvm.IRModule:
     from .convert import check_operators, convert
     from .decompose import decomposed
 
-    if program.range_constraints or shapes or batch is not None:
-        with tracing():
-            program = export_at(program, shapes or {}, batch)
     try:
         with tracing(), captured():
             program = decomposed(program)
-            check_operators(program)
+            assume_traced(program, symbols)
+            check_operators(program, symbols)
             _check_pure(program)
             _move_to_host(program)
-            return convert(program)
+            return convert(program, symbols)
     except ModelError:
         raise
     except Exception as error:  # decompositions raise various types
@@ -131,10 +150,14 @@ def _move_to_host(program: torch.export.ExportedProgram) -> None:
 
 
 def from_file(
-    path: Path, trust: bool = False, shapes: Shapes | None = None, batch: int | None = None
+    path: Path,
+    trust: bool = False,
+    shapes: Shapes | None = None,
+    batch: int | None = None,
+    opened: OpenSizes | None = None,
 ) -> tvm.IRModule:
     """Convert a file that ``torch.export.save`` wrote; see `load_program` and `from_exported`."""
-    return from_exported(load_program(path, trust), shapes, batch)
+    return from_exported(load_program(path, trust), shapes, batch, opened)
 
 
 def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgram:

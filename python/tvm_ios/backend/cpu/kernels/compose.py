@@ -14,7 +14,7 @@ from tvm.tirx.script import builder as T
 from ....ops.size import AnyShape, is_open, known_equal
 from ....ops.tensor import TensorSpec
 from ..isa.storage import Stored
-from .kernel import SHARES, Emit, Kernel, Phase
+from .kernel import SHARES, Emit, Kernel, Phase, by_shares
 
 
 def with_shapes(kernel: Kernel, inputs: Sequence[AnyShape], outputs: Sequence[AnyShape]) -> Kernel:
@@ -53,44 +53,48 @@ def with_shapes(kernel: Kernel, inputs: Sequence[AnyShape], outputs: Sequence[An
 def fused_horizontally(kernels: Sequence[Kernel]) -> Kernel:
     """Fuse several one-phase kernels that read the same tensors horizontally, into one kernel.
 
-    It has the outputs of all of them. Those of open sizes, whose tiles cannot be counted, are all
-    divided alike.
+    It has the outputs of all of them.
     """
     first = kernels[0]
     assert all(k.inputs == first.inputs and len(k.phases) == 1 for k in kernels), "all alike"
     phases = [kernel.phases[0] for kernel in kernels]
-    shared = all(kernel.opened and kernel.phases[0].num_tiles == SHARES for kernel in kernels)
-    ends = list(accumulate(phase.num_tiles for phase in phases))
-
-    def emit_shares(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
-        inputs, outputs = buffers[: len(first.inputs)], buffers[len(first.inputs) :]
-        for phase, output in zip(phases, outputs, strict=True):
-            phase.emit([*inputs, output], begin, extent)
-
-    def emit(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
-        inputs, outputs = buffers[: len(first.inputs)], buffers[len(first.inputs) :]
-        for phase, output, end in zip(phases, outputs, ends, strict=True):
-            low, high = (
-                T.min(T.max(bound - (end - phase.num_tiles), 0), phase.num_tiles)
-                for bound in (begin, begin + extent)
-            )
-            phase.emit([*inputs, output], low, high - low)
-
+    combine = _side_by_side if any(kernel.opened for kernel in kernels) else _one_after_another
+    num_tiles, emit = combine(phases, len(first.inputs))
     return Kernel(
         name=first.name,
         key=("beside", *(kernel.key for kernel in kernels)),
         inputs=first.inputs,
         outputs=tuple(kernel.outputs[0] for kernel in kernels),
-        phases=(
-            Phase(
-                SHARES if shared else ends[-1],
-                emit_shares if shared else emit,
-                large_buffers=any(p.large_buffers for p in phases),
-            ),
-        ),
+        phases=(Phase(num_tiles, emit, large_buffers=any(p.large_buffers for p in phases)),),
         narrows=all(kernel.narrows for kernel in kernels),
         sizes=tuple(size for kernel in kernels for size in kernel.sizes),
     )
+
+
+def _one_after_another(phases: Sequence[Phase], inputs: int) -> tuple[int, Emit]:
+    """Return the tiles of all phases, those of the first phase first."""
+    ends = list(accumulate(phase.num_tiles for phase in phases))
+
+    def emit(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
+        for phase, output, end in zip(phases, buffers[inputs:], ends, strict=True):
+            low, high = (
+                T.min(T.max(bound - (end - phase.num_tiles), 0), phase.num_tiles)
+                for bound in (begin, begin + extent)
+            )
+            phase.emit([*buffers[:inputs], output], low, high - low)
+
+    return ends[-1], emit
+
+
+def _side_by_side(phases: Sequence[Phase], inputs: int) -> tuple[int, Emit]:
+    """Return shares of the tiles of each phase: how much work they are is not known."""
+    emits = [p.emit if p.num_tiles == SHARES else by_shares(p.num_tiles, p.emit) for p in phases]
+
+    def emit(buffers: Sequence[Any], begin: Any, extent: Any) -> None:
+        for emit_one, output in zip(emits, buffers[inputs:], strict=True):
+            emit_one([*buffers[:inputs], output], begin, extent)
+
+    return SHARES, emit
 
 
 def _reshaped(specs: Sequence[TensorSpec], shapes: Sequence[AnyShape]) -> tuple[TensorSpec, ...]:

@@ -104,17 +104,21 @@ def phase(num_tiles: AnySize, emit: Emit, **others: Any) -> Phase:
     """
     if isinstance(num_tiles, int):
         return Phase(num_tiles, emit, **others)
-    count = num_tiles
+    return Phase(SHARES, by_shares(num_tiles, emit), **others)
+
+
+def by_shares(num_tiles: AnySize, emit: Emit) -> Emit:
+    """Return what emits the code of a range of :data:`SHARES` parts of some tiles."""
 
     def emit_shares(buffers: Sequence[Any], begin: Any, extent: Any, *ahead: Any) -> None:
-        tiles = T.Cast("int64", count.short)
+        tiles = T.Cast("int64", num_tiles.short if isinstance(num_tiles, Size) else num_tiles)
         first, end = (
             T.Cast("int32", T.floordiv(tiles * T.Cast("int64", share), T.int64(SHARES)))
             for share in (begin, begin + extent)
         )
         emit(buffers, first, end - first, *ahead)
 
-    return Phase(SHARES, emit_shares, **others)
+    return emit_shares
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
 from ....lowering.value import Value
+from ....ops.size import AnyShape, AnySize, is_open, known_equal, largest, smallest
 from ....relax_ir.constants import constant_array
 from ....relax_ir.expressions import is_float32
 from ....schedule.rounding import BF16
@@ -30,10 +31,12 @@ def attention(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
     ------
     NoRule
         If a tensor is empty or not of float32, its heads are large or shared, the window slides,
-        or a computed bias differs between queries.
+        a computed bias differs between queries, or a size of the heads is open.
     """
     attrs, operands = op.call.attrs, op.call.args[:3]
     (batch, queries, heads, depth), keys, values = (shape_of(operand) for operand in operands)
+    if is_open((heads, depth, *keys[2:], *values[2:])):
+        raise NoRule
     shared = keys[2] != heads or values[2] != heads
     if not all(map(is_float32, op.call.args)) or attrs.window_size is not None or shared:
         raise NoRule
@@ -50,8 +53,9 @@ def attention(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
         depth,
         values[3],
         scale,
-        None if shape is None else Bias(shape[0], shape[1], of_queries=shape[2] > 1),
+        None if shape is None else _shape_of_bias(shape),
         op.epilogue,
+        _visible(op, queries, keys[1]),
     )
     bf16 = rounds_operands(op, config)
     bindings = (
@@ -65,16 +69,33 @@ def attention(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choi
     return row_major(kernel, bindings, op)
 
 
-def _bias(op: Operator, queries: int, keys: int) -> Value | None:
-    """Return what is added to the scores; a causal mask is infinite where it hides a key."""
+def _shape_of_bias(shape: AnyShape) -> Bias:
+    batch, heads, queries, _ = shape
+    return Bias(batch, heads, of_queries=not known_equal(queries, 1))
+
+
+def _visible(op: Operator, queries: AnySize, keys: AnySize) -> AnySize | None:
+    """Return how many keys more than its number a query sees; None if :func:`_bias` says it."""
+    mask = op.call.attrs.causal_mask
+    if mask is None or not is_open((queries, keys)):
+        return None
+    return 1 if str(mask) == "TopLeft" else largest(queries, keys) - smallest(queries, keys) + 1
+
+
+def _bias(op: Operator, queries: AnySize, keys: AnySize) -> Value | None:
+    """Return what is added to the scores; a causal mask is infinite where it hides a key.
+
+    That of an open attention is no bias.
+    """
     bias = op.call.args[3] if len(op.call.args) > 3 else None
     array = None if bias is None else constant_array(bias)
     mask = op.call.attrs.causal_mask
     if bias is not None and array is None:
-        if mask is not None or shape_of(bias)[2] > 1:
+        masked = mask is not None and not is_open((queries, keys))
+        if masked or not known_equal(shape_of(bias)[2], 1):
             raise NoRule
         return bias
-    if mask is None:
+    if mask is None or is_open((queries, keys)):
         return array
     after = {"TopLeft": 0, "BottomRight": abs(queries - keys)}[str(mask)]
     hidden = np.triu(np.full((1, 1, queries, keys), -np.inf, "float32"), after + 1)

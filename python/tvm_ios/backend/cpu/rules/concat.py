@@ -8,16 +8,21 @@ from contextlib import suppress
 from ....graph.operators import Operator
 from ....lowering.inplace import parts_of
 from ....lowering.no_rule import NoRule, shape_of
+from ....ops.size import is_open
 from ....relax_ir.expressions import is_float32
 from ..kernels.layout import Layout
 from ..kernels.maps.concat import concat_kernel, whole_blocks
-from .base import Choice, LoweringConfig
+from ..kernels.rows.open_concat import open_concat
+from .base import Choice, LoweringConfig, row_major
 from .bindings import InputBinder
 from .channels import from_channels
 
+_MOVED = frozenset({"float32", "float64", "int32", "int64", "int8", "uint8"})
+"""The types of tensors whose vectors can be copied."""
+
 
 def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
-    """Concatenate feature maps along the channels, at least one of them blocked.
+    """Concatenate feature maps along the channels, or row-major tensors of open sizes.
 
     Raises
     ------
@@ -27,16 +32,30 @@ def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     result, fields = shape_of(op.anchor), parts_of(op)
     blocked = any(binder.layout(field).block for field in fields)
     axis = op.call.attrs.axis
+    if not blocked and is_open(size for e in (op.anchor, *fields) for size in shape_of(e)):
+        return _row_major(op, binder, config)
     if len(result) != 4 or axis is None or int(axis) % 4 != 1 or not blocked:
         raise NoRule
     if not is_float32(op.anchor):
         raise NoRule
     counts = [shape_of(field)[1] for field in fields]
-    if not whole_blocks(counts, Layout(config.core.lanes)):
+    if not whole_blocks(counts, Layout(config.core.lanes)) and not is_open(result):
         channels = [(i, channel) for i, count in enumerate(counts) for channel in range(count)]
         with suppress(NoRule):
             return from_channels(op, fields, channels, binder, config)
     return copying(op, binder, config, tuple(range(len(fields))))
+
+
+def _row_major(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Concatenate row-major tensors of one type."""
+    fields, result = parts_of(op), shape_of(op.anchor)
+    dtype, axis = str(op.call.ty.dtype), op.call.attrs.axis
+    if not fields or dtype not in _MOVED:
+        raise NoRule
+    place = 0 if axis is None else int(axis) % len(result)
+    kernel = open_concat([shape_of(field) for field in fields], result, place, dtype, config.core)
+    bindings = tuple(map(binder.plain, fields))
+    return row_major(kernel, bindings, op)
 
 
 def copying(

@@ -182,10 +182,9 @@ def convolve(
     (Kernel, (InputBinding, InputBinding))
         The kernel, and the feature map and the weights as it reads them.
     """
-    suits = source.block == (0 if folds(conv.hinted) else config.core.lanes)
-    choice = (
-        not conv.is_open and bool(variants(conv)) and suits and constant_array(weights) is not None
-    )
+    image = folds(conv.hinted)
+    suits = source.block == (0 if image else config.core.lanes) and not (image and conv.is_open)
+    choice = bool(variants(conv.hinted)) and suits and constant_array(weights) is not None
     tiling = _winograd_tiling(conv, config, variant) if choice else None
     kernel, operands = _convolve_by(tiling, conv, data, source, weights, binder, config)
     return replace(kernel, variant=variant_name(tiling) if choice else None), operands
@@ -216,6 +215,7 @@ def _winograd_tiling(
     if not config.winograd:
         return None
     core, workers, balance = config.core, config.workers, config.balance
+    conv = conv.hinted
     if variant in variants(conv):
         return named_tiling(variant, conv, core, workers, balance)
     return choose_winograd(conv, core, workers, balance, direct_speed)

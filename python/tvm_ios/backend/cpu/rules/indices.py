@@ -6,6 +6,7 @@ from __future__ import annotations
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
 from ....ops.index_check import check_of
+from ....ops.size import size_of
 from ..kernels.layout import PLAIN
 from ..kernels.rows.index_check import index_check_kernel
 from .base import Choice, LoweringConfig
@@ -20,9 +21,9 @@ def check_indices(op: Operator, binder: InputBinder, config: LoweringConfig) -> 
     NoRule
         If the function that is called is another one, or there are no indices.
     """
-    check = check_of(op.functions[op.call.args[0]])
+    indices, *opened = op.call.args[1].fields
+    check = check_of(op.functions[op.call.args[0]], map(size_of, opened))
     if check is None:
         raise NoRule
-    (indices,) = op.call.args[1].fields
     kernel = index_check_kernel(shape_of(indices), str(indices.ty.dtype), *check)
     return Choice(kernel, (binder.plain(indices),), PLAIN)

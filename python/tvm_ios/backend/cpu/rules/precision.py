@@ -24,6 +24,7 @@ from ....graph.rearrange import moves
 from ....lowering.convolution import conv_geometry
 from ....lowering.no_rule import NoRule, shape_of
 from ....lowering.product import product_of
+from ....ops.size import is_open
 from ....relax_ir.constants import constant_array, held_array
 from ....relax_ir.expressions import is_float32
 from ....schedule.rounding import BF16, INT8, WIDENED, rounds
@@ -76,8 +77,14 @@ def rounds_operands(op: Operator, config: LoweringConfig) -> bool:
             return _rounds_convolution(op, config)
         if op.kind == "matmul":
             return _rounds_product(op)
-        return op.kind in _ATTENTIONS and shape_of(op.call.args[0])[3] % 2 == 0
+        return op.kind in _ATTENTIONS and _rounds_attention(op)
     return False
+
+
+def _rounds_attention(op: Operator) -> bool:
+    """Return whether an attention has a kernel in bfloat16; one of open sizes has none."""
+    queries, keys = (shape_of(operand) for operand in op.call.args[:2])
+    return not is_open((queries[1], keys[1], queries[3])) and queries[3] % 2 == 0
 
 
 def _rounds_product(op: Operator) -> bool:

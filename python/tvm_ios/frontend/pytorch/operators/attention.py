@@ -11,6 +11,7 @@ import math
 import numpy as np
 from tvm import relax
 
+from ....ops.size import is_open
 from ....support.errors import ModelError
 from ...attention import attention_scores
 from ...emitter import constant, dtype_of, shape_of
@@ -47,7 +48,7 @@ def attention(
     factor = 1 / math.sqrt(shape_of(query)[-1]) if scale is None else scale
     scores = attention_scores(emit, query, key, factor)
     if is_causal:
-        scores = emit(relax.op.add(scores, _causal(scores)))
+        scores = emit(relax.op.add(scores, _causal(emit, scores)))
     elif mask is not None:
         scores = emit(relax.op.add(scores, _added(emit, mask, dtype)))
     weights = emit(relax.op.nn.softmax(scores, axis=-1))
@@ -56,9 +57,14 @@ def attention(
     return emit(relax.op.matmul(weights, value))
 
 
-def _causal(scores: relax.Expr) -> relax.Expr:
+def _causal(emit: AtenEmitter, scores: relax.Expr) -> relax.Expr:
     """Return what hides the keys after each query."""
-    return constant(np.triu(np.full(shape_of(scores)[-2:], -np.inf, dtype_of(scores)), 1))
+    rows, columns = shape_of(scores)[-2:]
+    if not is_open((rows, columns)):
+        return constant(np.triu(np.full((rows, columns), -np.inf, dtype_of(scores)), 1))
+    queries = emit.reshape(emit.positions(rows, "int64"), [rows, 1])
+    shown = emit(relax.op.less_equal(emit.positions(columns, "int64"), queries))
+    return _added(emit, shown, dtype_of(scores))
 
 
 def _added(emit: AtenEmitter, mask: relax.Expr, dtype: str) -> relax.Expr:

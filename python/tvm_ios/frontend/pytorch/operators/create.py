@@ -11,12 +11,15 @@ from typing import Any
 
 from tvm import relax
 
+from ....ops.size import AnySize, Size
 from ..node_emitter import AtenEmitter
 from .table import operator
 
 
 @operator("full.default", "full_like.default", "fill.Scalar", "new_full.default")
 def full(emit: AtenEmitter, *arguments: Any) -> relax.Expr:
+    if isinstance(arguments[-1], Size):
+        return emit.broadcast(emit.operand(arguments[-1]), emit.shape)
     return emit.filled(emit.shape, arguments[-1], emit.dtype)
 
 
@@ -53,7 +56,7 @@ def scalar_tensor(emit: AtenEmitter, value: float) -> relax.Expr:
 
 @operator("arange.start_step")
 def arange(emit: AtenEmitter, start: float, _: float, step: float) -> relax.Expr:
-    count: Sequence[int] = emit.shape
+    count: Sequence[AnySize] = emit.shape
     places = emit.positions(count[0], emit.dtype)
     scaled = emit(relax.op.multiply(places, emit.operand(step)))
     return emit(relax.op.add(scaled, emit.operand(start)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import relax
 
+from ....ops.size import is_open
 from ...emitter import constant, shape_of
 from ...onnx.interpolation import Interpolation
 from ...onnx.operators.image import interpolated
@@ -16,6 +17,7 @@ from ...onnx.operators.regions import aligned, max_roi_pool, parted
 from ...onnx.operators.sampling import grid_sample
 from ...onnx.operators.table import Value
 from ..node_emitter import AtenEmitter
+from .open_resizing import Resizing
 from .table import Converter, operator
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ def _nearest(rank: int, *, exact: bool) -> Converter:
         # PyTorch's kernels of images, and of channels last, ignore a factor where it leaves a size
         # or doubles it, up to a part of an element.
         ignores = not exact and (rank == 2 or _is_channels_last(emit.argument(0)))
+        if is_open((*shape_of(data), *emit.shape)):
+            for resizing in _resizings(emit, data, factors):
+                data = resizing.nearest(emit, data, exact=exact, ignores=ignores)
+            return data
         along = {}
         for axis, new_size in enumerate(emit.shape[2:], 2):
             size = shape_of(data)[axis]
@@ -47,6 +53,18 @@ def _nearest(rank: int, *, exact: bool) -> Converter:
         return interpolated(emit, data, along)
 
     return convert
+
+
+def _resizings(
+    emit: AtenEmitter, data: relax.Expr, factors: Factors, *, aligned: bool = False
+) -> list[Resizing]:
+    """Return how each axis is resized that is, where lengths stay open."""
+    given = [None] * len(emit.shape[2:]) if factors is None or aligned else factors
+    resizings = [
+        Resizing(axis, new_size, factor, aligned)
+        for axis, (new_size, factor) in enumerate(zip(emit.shape[2:], given, strict=True), 2)
+    ]
+    return [each for each in resizings if each.changes(data)]
 
 
 def _is_channels_last(tensor: torch.Tensor) -> bool:
@@ -78,10 +96,18 @@ def _smooth(mode: str, *, antialias: bool = False) -> Converter:
     ) -> relax.Expr:
         if antialias and aligned:
             raise emit.error("aligns corners where it filters, which is not supported.")
+        if is_open((*shape_of(data), *emit.shape)):
+            if antialias:
+                raise emit.error("filters an axis whose length stays open, which is not supported.")
+            for each in _resizings(emit, data, factors, aligned=aligned):
+                data = each.linear(emit, data) if mode == "linear" else each.cubic(emit, data)
+            return data
         along = {}
         for axis, new_size in enumerate(emit.shape[2:], 2):
             size = shape_of(data)[axis]
             factor = factors[axis - 2] if factors and not aligned else None
+            if new_size == size and (antialias or mode == "linear"):
+                factor = None  # PyTorch's kernels ignore a factor that leaves the size
             along[axis] = Interpolation(
                 size,
                 new_size,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from ....ops.size import is_open
 from ...emitter import constant, dtype_of, shape_of
 from ...onnx.operators.pooling import average_pool, largest_with_places, max_pool, sum_pool
 from ...onnx.operators.table import Value
@@ -104,6 +105,8 @@ def _adaptive(reduce: Callable[..., relax.Expr], rank: int) -> Converter:
 def _in_windows(emit: AtenEmitter, data: relax.Expr, wanted: list[int], means: bool) -> relax.Expr:
     """Pool into as many windows along each axis as are wanted, of the same size if there are."""
     lengths = shape_of(data)[2:]
+    if is_open(lengths):
+        return _in_open_windows(emit, data, wanted, means)
     if list(lengths) == wanted:
         return data
     if all(n and length % n == 0 for length, n in zip(lengths, wanted, strict=True)):
@@ -115,6 +118,18 @@ def _in_windows(emit: AtenEmitter, data: relax.Expr, wanted: list[int], means: b
     for axis, size in enumerate(wanted, 2):
         data = _pooled(emit, data, axis, size, means)
     return data
+
+
+def _in_open_windows(
+    emit: AtenEmitter, data: relax.Expr, wanted: list[int], means: bool
+) -> relax.Expr:
+    """Pool axes whose lengths stay open: whole, or images into means of several windows."""
+    if set(wanted) == {1}:
+        reduce = relax.op.mean if means else relax.op.max
+        return emit(reduce(data, list(range(2, 2 + len(wanted))), True))
+    if not means or len(wanted) != 2:
+        raise emit.error("pools an axis whose length stays open, which is not supported.")
+    return emit(relax.op.nn.adaptive_avg_pool2d(data, wanted, layout="NCHW"))
 
 
 def _pooled(emit: AtenEmitter, data: relax.Expr, axis: int, count: int, means: bool) -> relax.Expr:

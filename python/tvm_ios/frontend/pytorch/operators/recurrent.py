@@ -11,6 +11,7 @@ from tvm import relax
 
 from ....ops.recurrence import Cell, Recurrence, recurrence
 from ....support.errors import ModelError
+from ...emitter import shape_of
 from ...onnx.operators.table import Value
 from ..node_emitter import AtenEmitter
 from .table import Converter, operator
@@ -60,7 +61,7 @@ def _check(emit: AtenEmitter, data: Expr, *, projects: bool) -> None:
     """Raise ModelError for a layer that cannot be converted."""
     if projects:
         raise emit.error("projects its state; export the model without projections.")
-    if 0 in map(int, data.ty.shape.values):
+    if 0 in shape_of(data):
         raise emit.error("has an empty sequence or batch; export the model for others.")
 
 
@@ -85,7 +86,7 @@ class _Layer:
         """Emit the layer, which is computed in float32 or float64, and return its outputs."""
         emit, dtype = self.builder.emit, str(data.ty.dtype.dtype)
         computed = "float64" if dtype == "float64" else "float32"
-        first, second, _ = (int(size) for size in data.ty.shape.values)
+        first, second, _ = shape_of(data)
         hidden = int(weights[1].ty.shape.values[1])
         layer = Recurrence(
             cell=self.cell,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tvm import relax
 
+from ....ops.size import AnySize
 from ...emitter import dtype_of, shape_of
 from ...onnx.numbers import is_float
 from ...onnx.operators.table import Value
@@ -101,11 +102,19 @@ def variance(
     centred = emit(relax.op.subtract(data, emit(relax.op.mean(data, chosen, True))))
     squares = emit(relax.op.multiply(centred, centred))
     count = math.prod(shape_of(data)[axis] for axis in chosen)
-    divisor = max(count - (1 if correction is None else correction), 0)
-    if divisor == count:
+    fewer = 1 if correction is None else correction
+    if fewer == 0:
         return emit(relax.op.mean(squares, chosen, keepdim))
     sums = emit(relax.op.sum(squares, chosen, keepdim))
-    return emit(relax.op.divide(sums, emit.scalar(divisor, sums)))
+    return emit(relax.op.divide(sums, _divisor(emit, count, fewer, dtype_of(sums))))
+
+
+def _divisor(emit: AtenEmitter, count: AnySize, fewer: float, dtype: str) -> relax.Expr:
+    """Return some elements fewer than there are, but not fewer than none."""
+    if isinstance(count, int):
+        return emit.literal(max(count - fewer, 0), dtype)
+    rest = emit.difference(emit.operand(count, dtype), emit.literal(fewer, dtype))
+    return emit(relax.op.maximum(rest, emit.literal(0, dtype)))
 
 
 @operator("std.correction")

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from tvm import relax
 
+from ....ops.size import AnySize, is_open
 from ...emitter import constant, shape_of
 from ..node_emitter import AtenEmitter
 from .table import operator
@@ -30,9 +32,20 @@ def view(emit: AtenEmitter, data: relax.Expr, _: Sequence[int]) -> relax.Expr:
     return emit.reshape(data, emit.shape)
 
 
-@operator(
-    "squeeze.default", "squeeze.dim", "squeeze.dims", "unsqueeze.default", "flatten.using_ints"
-)
+@operator("squeeze.default", "squeeze.dim", "squeeze.dims")
+def squeeze(
+    emit: AtenEmitter, data: relax.Expr, axes: int | Sequence[int] | None = None
+) -> relax.Expr:
+    """Leave out axes of one element; sizes that stay open are assumed to be others."""
+    shape = shape_of(data)
+    given = range(len(shape)) if axes is None else [axes] if isinstance(axes, int) else axes
+    for axis in given if shape else ():
+        if is_open([shape[axis]]) and shape[axis] == 1:
+            raise emit.error("leaves out an axis whose size stays open, which is not supported.")
+    return emit.reshape(data, emit.shape)
+
+
+@operator("unsqueeze.default", "flatten.using_ints")
 def reshaped(emit: AtenEmitter, data: relax.Expr, *_: Any) -> relax.Expr:
     return emit.reshape(data, emit.shape)
 
@@ -62,7 +75,7 @@ def broadcast_in_dim(
     emit: AtenEmitter, data: relax.Expr, shape: Sequence[int], axes: Sequence[int]
 ) -> relax.Expr:
     """Broadcast; ``axes`` says where the axes of the data are in the result."""
-    sizes = [1] * len(shape)
+    sizes: list[AnySize] = [1] * len(shape)
     for axis, size in zip(axes, shape_of(data), strict=True):
         sizes[axis] = size
     return emit.broadcast(emit.reshape(data, sizes), emit.shape)
@@ -90,7 +103,7 @@ def as_strided(
 ) -> relax.Expr:
     """Read elements of the flattened data, which PyTorch lays out in the order of its axes."""
     places = strided_places(emit, sizes, strides, offset)
-    count = int(np.prod(shape_of(data)))
+    count = math.prod(shape_of(data))
     if np.array_equal(places.reshape(-1), np.arange(count)):
         return emit.reshape(data, sizes)
     flat = emit.reshape(data, [count])
@@ -128,8 +141,8 @@ def diagonal(
     matrices = emit.transpose(data, [*rest, rows, columns])
     flat = emit.reshape(matrices, [*(shape[a] for a in rest), shape[rows] * shape[columns]])
     begin = max(-offset, 0) * shape[columns] + max(offset, 0)
-    places = begin + np.arange(emit.shape[-1]) * (shape[columns] + 1)
-    return emit(relax.op.take(flat, constant(places.astype("int64")), len(rest)))
+    places = emit.steps(begin, shape[columns] + 1, emit.shape[-1])
+    return emit(relax.op.take(flat, places, len(rest)))
 
 
 @operator("unfold.default")
@@ -140,8 +153,9 @@ def unfold(emit: AtenEmitter, data: relax.Expr, axis: int, size: int, step: int)
         return emit.reshape(data, emit.shape)
     axis = emit.axis(axis, len(shape))
     count = (shape[axis] - size) // step + 1
-    places = step * np.arange(count)[:, None] + np.arange(size)
-    windows = emit(relax.op.take(data, constant(places.reshape(-1).astype("int64")), axis))
+    begins = emit.reshape(emit.steps(0, step, count), [count, 1])
+    places = emit.sum(begins, constant(np.arange(size, dtype="int64")))
+    windows = emit(relax.op.take(data, emit.reshape(places, [count * size]), axis))
     windows = emit.reshape(windows, [*shape[:axis], count, size, *shape[axis + 1 :]])
     order = [i for i in range(len(shape) + 1) if i != axis + 1]
     return emit.transpose(windows, [*order, axis + 1])

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from tvm.tirx.script import builder as T
 
+from .....ops.size import ceil_div, hint_of, is_open
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from ...core import Core
@@ -24,9 +25,11 @@ from ...isa.amx import COLUMNS
 from ...isa.bfloat16 import DOT2, as_dot2, joined
 from ...isa.emit import along, bind, lanes_of, loop, select, splat
 from ..factors import Factors, Multiplication
-from ..kernel import Kernel, Phase
+from ..kernel import Kernel, Phase, phase
 from ..layout import blocks
+from ..row_tiles import number
 from .amx import PAIRS, AmxStrip, depth_pairs
+from .open_strip import OpenStrip
 from .strip import Attention, Head, Strip
 
 Expr = Any
@@ -90,21 +93,28 @@ class _AttentionEmitter:
         self.core, self.lanes = core, core.lanes
         self.amx = self.step > 1 and depth_pairs(a, core) > 0
         most = _STRIP if max(a.depth, a.columns) <= _WIDE_DEPTH else 1
-        self.strip = min(most, blocks(a.queries, core.lanes)) * core.lanes
-        self.strips = blocks(a.queries, self.strip)
+        self.is_open = is_open((a.queries, a.keys))
+        vectors = most if self.is_open else blocks(hint_of(a.queries), core.lanes)
+        self.strip = min(most, vectors) * core.lanes
+        self.strips = ceil_div(a.queries, self.strip)
         self.num_tiles = a.batch * a.heads * self.strips
-        parts, self.together = blocks(a.keys, _KEYS), 2 * PAIRS if self.amx else self.step
-        self.block = blocks(a.keys, parts * self.together) * self.together
+        self.together = 2 * PAIRS if self.amx else self.step
+        self.block = _KEYS if self.is_open else self._block(hint_of(a.keys))
         distances = {4 * a.heads * size for size in (a.depth, a.columns)}
         conflicts = any(distance % _L1_PERIOD == 0 for distance in distances)
-        scattered = a.heads > 1 and (conflicts or a.keys > _MOST_SCATTERED)
+        scattered = a.heads > 1 and (conflicts or hint_of(a.keys) > _MOST_SCATTERED)
         self.gathers = scattered or self.step > 1
+
+    def _block(self, keys: int) -> int:
+        """Return the keys of a block; all blocks are of about the same size."""
+        parts = blocks(keys, _KEYS)
+        return blocks(keys, parts * self.together) * self.together
 
     def bias_specs(self) -> tuple[TensorSpec, ...]:
         a = self.attention
         if a.bias is None:
             return ()
-        padded = blocks(a.queries, self.lanes) * self.lanes
+        padded = ceil_div(a.queries, self.lanes) * self.lanes
         last = (a.keys, padded) if a.bias.of_queries else (1, a.keys)
         return (TensorSpec((a.bias.batch, a.bias.heads, *last)),)
 
@@ -113,7 +123,7 @@ class _AttentionEmitter:
         if not self.gathers:
             return ()
         kind = "float32" if step == 1 else DOT2
-        values, columns = blocks(a.keys, self.together) * self.together // step, a.columns
+        values, columns = ceil_div(a.keys, self.together) * self.together // step, a.columns
         if self.amx:
             columns = blocks(columns, COLUMNS) * COLUMNS
         sizes = (a.keys, a.depth // step), (values, columns)
@@ -121,12 +131,15 @@ class _AttentionEmitter:
 
     def phases(self) -> tuple[Phase, ...]:
         a, tensors = self.attention, Head(self.attention, (), 0, 0, self.gathers)
-        rows = {min(self.strip, a.queries), a.queries % self.strip} - {0}
+        rows = {self.strip}
+        if isinstance(a.queries, int):
+            rows = {min(self.strip, a.queries), a.queries % self.strip} - {0}
         sources = frozenset().union(*(self._strip(tensors, 0, n).sources() for n in rows))
-        strips = Phase(self.num_tiles, self.emit, sources=sources)
+        strips = phase(self.num_tiles, self.emit, sources=sources)
         if not self.gathers:
             return (strips,)
-        return Phase(2 * a.batch * a.heads, self.gather, work=_GATHER_WORK / a.queries), strips
+        work = _GATHER_WORK / hint_of(a.queries)
+        return phase(2 * a.batch * a.heads, self.gather, work=work), strips
 
     def gather(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """Emit the copies of keys and of values; a tile is one of them for one head."""
@@ -140,14 +153,11 @@ class _AttentionEmitter:
             else:
                 self._pair_rows(buffers[2], buffers[-1], matrix)
 
-        with T.serial(begin, begin + extent) as t:
-            select(
-                t,
-                [
-                    (matrices, lambda i: self._copy(keys, buffers[-2], a.depth // step, i)),
-                    (matrices, values),
-                ],
-            )
+        with T.serial(begin, begin + extent) as t, T.If(t < matrices):
+            with T.Then():
+                self._copy(keys, buffers[-2], a.depth // step, t)
+            with T.Else():
+                values(t - matrices)
 
     def _copy(self, source: Any, result: Any, size: int, matrix: Expr) -> None:
         """Copy the rows of a matrix together."""
@@ -215,9 +225,36 @@ class _AttentionEmitter:
             image = bind(t // (self.strips * a.heads))
             tensors = Head(a, buffers, image, head, self.gathers)
 
-            def rows(first: Expr, count: int) -> None:
-                self._strip(tensors, first, count).emit()
+            if self.is_open:
+                self._emit_open(tensors, strip)
+            else:
+                self._emit_strip(tensors, strip)
 
-            full, rest = divmod(a.queries, self.strip)
-            last = (1 if rest else 0, lambda _: rows(full * self.strip, rest))
-            select(strip, [(full, lambda i: rows(i * self.strip, self.strip)), last])
+    def _emit_strip(self, tensors: Head, strip: Expr) -> None:
+        def rows(first: Expr, count: int) -> None:
+            self._strip(tensors, first, count).emit()
+
+        full, rest = divmod(self.attention.queries, self.strip)
+        last = (1 if rest else 0, lambda _: rows(full * self.strip, rest))
+        select(strip, [(full, lambda i: rows(i * self.strip, self.strip)), last])
+
+    def _emit_open(self, tensors: Head, strip: Expr) -> None:
+        """Emit a strip of an open number of queries, with room for as many vectors as it needs."""
+        first = bind(strip * self.strip)
+        left = bind(T.min(number(self.attention.queries) - first, self.strip))
+
+        def rows(room: int) -> None:
+            common = (tensors, self.multiplication, self.block, self.core)
+            OpenStrip(*common, first, room, left).emit()
+
+        def emit(room: int) -> None:
+            if room == self.lanes:
+                rows(room)
+                return
+            with T.If(left > room - self.lanes):
+                with T.Then():
+                    rows(room)
+                with T.Else():
+                    emit(room - self.lanes)
+
+        emit(self.strip)

@@ -16,6 +16,7 @@ of the exponentials and the values of two keys.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.size import AnySize, known_equal
 from .....ops.tir_function import on_stack, tile_scope
 from ...core import Core
 from ...isa.bfloat16 import DOT2, bits_of, joined, round_source, widened
@@ -44,14 +46,14 @@ class Bias:
 
     Attributes
     ----------
-    batch, heads : int
+    batch, heads : int or Size
         Extents, each 1 if all have the same.
     of_queries : bool
         Whether queries differ. The bias is then constant, packed by :func:`pack_bias`.
     """
 
-    batch: int
-    heads: int
+    batch: AnySize
+    heads: AnySize
     of_queries: bool
 
 
@@ -60,17 +62,23 @@ class Attention:
     """An attention of several heads, followed by an epilogue.
 
     A ``last`` argument of the epilogue has one value for each position of a head's result.
+
+    Attributes
+    ----------
+    visible : int, Size or None
+        Of a causal attention, how many keys more than its number a query sees, at least one.
     """
 
-    batch: int
+    batch: AnySize
     heads: int
-    queries: int
-    keys: int
+    queries: AnySize
+    keys: AnySize
     depth: int
     columns: int
     scale: float
     bias: Bias | None = None
     epilogue: Epilogue = NOTHING
+    visible: AnySize | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,8 @@ class Head:
         bias = self.attention.bias
         if bias is None:
             return zeros(width)
-        place = [self.image if bias.batch > 1 else 0, self.head if bias.heads > 1 else 0]
+        extents = ((bias.batch, self.image), (bias.heads, self.head))
+        place = [0 if known_equal(extent, 1) else index for extent, index in extents]
         if bias.of_queries:
             return self.buffers[3][(*place, key, queries)]
         return splat(self.buffers[3][(*place, 0, key)], width)
@@ -154,6 +163,8 @@ class Strip:
         self.core, self.lanes, self.first, self.rows = core, core.lanes, first, rows
         self.vectors = blocks(rows, self.lanes)
         self.width = self.vectors * self.lanes
+        self.existing: Expr = rows
+        self.spare = 0  # rows that a tile may compute beyond those of the strip
 
     def sources(self) -> frozenset[str]:
         """Return the LLVM IR of the functions that the code calls."""
@@ -166,20 +177,26 @@ class Strip:
         kind = "float32" if self.step == 1 else DOT2
         with tile_scope():
             self.queries = on_stack([a.depth // self.step, width], kind)
-            self.scores = on_stack([self.block, width])
+            self.scores = on_stack([self.block + (self.spare > 0), width])
             self.weights = self._new_weights()
-            self.sums = on_stack([self.rows, a.columns])
+            self.sums = on_stack([self.rows + self.spare, a.columns])
             # What was subtracted from the scores, the sum of exponentials, and the factor by which
             # a block changes the sums.
-            self.largest, self.total, self.factor = (on_stack([width]) for _ in range(3))
+            self.largest, self.total = (on_stack([width]) for _ in range(2))
+            self.factor = on_stack([width + self.spare])
             self._load_queries()
             self._each_vector(lambda at: self._begin(at))
-            loop(self.rows, lambda row: self._each_column(lambda at, n: self._clear(row, at, n)))
-            full, rest = divmod(a.keys, self.block)
-            loop(full, lambda i: self._keys(i * self.block, self.block))
-            if rest:
-                self._keys(full * self.block, rest)
-            loop(self.rows, self._finish)
+            rows = self.rows + self.spare
+            loop(rows, lambda row: self._each_column(lambda at, n: self._clear(row, at, n)))
+            self._all_keys()
+            loop(self.existing, self._finish)
+
+    def _all_keys(self) -> None:
+        """Emit the blocks of keys."""
+        full, rest = divmod(self.attention.keys, self.block)
+        loop(full, lambda i: self._keys(i * self.block, self.block))
+        if rest:
+            self._keys(full * self.block, rest)
 
     def _new_weights(self) -> Any:
         """Allocate the exponentials, as what is multiplied by values."""
@@ -234,7 +251,7 @@ class Strip:
     def _keys(self, begin: Expr, count: int) -> None:
         """Emit a block of keys: scores, exponentials, and the product with values."""
         tile = self._key_tile(count)
-        self._tiles(count, tile.mr, lambda key, height: self._score(begin, key, height))
+        self._key_tiles(count, tile.mr, lambda key, height: self._score(begin, key, height))
         self._each_vector(lambda at: self._rescale(count, at))
         self._weigh_all(count)
         a = self.attention
@@ -242,8 +259,7 @@ class Strip:
         tile = self._value_tile(full)
 
         def columns(first: Expr, number: int, width: int) -> None:
-            self._tiles(
-                self.rows,
+            self._value_tiles(
                 tile.mr,
                 lambda row, height: self._add(begin, count, row, height, first, number, width),
             )
@@ -285,8 +301,11 @@ class Strip:
         a, lanes = self.attention, self.lanes
         queries = lanes_of(self.first + v * lanes, lanes)
         bias = self.head.bias(begin + key, queries, lanes)
-        score = product * splat(T.float32(a.scale), lanes)
-        T.buffer_store(self.scores, score + bias, [key, self._at(v)])
+        score = product * splat(T.float32(a.scale), lanes) + bias
+        if a.visible is not None:
+            hidden = splat(begin + key - a.visible, lanes) >= queries
+            score = T.Select(hidden, splat(T.float32(-math.inf), lanes), keep(score))
+        T.buffer_store(self.scores, score, [key, self._at(v)])
 
     def _rescale(self, count: int, at: Expr) -> None:
         """Emit the largest scores so far, and by what this scales what was summed before."""
@@ -304,8 +323,8 @@ class Strip:
 
     def _weigh_all(self, count: int) -> None:
         """Emit the exponentials of ``count`` keys."""
-        whole, lone = divmod(count, self.step)
-        if whole:
+        whole, lone = (count, 0) if self.step == 1 else divmod(count, self.step)
+        if not isinstance(whole, int) or whole > 0:
             loop(whole, lambda i: self._each_vector(lambda at: self._weigh(i, self.step, at)))
         if lone:
             self._each_vector(lambda at: self._weigh(whole, lone, at))
@@ -362,7 +381,7 @@ class Strip:
                 T.buffer_store(self.sums, registers[j * number + i], [row + j, at(i)])
 
             each(load)
-            loop(blocks(count, self.step), step)
+            loop(count if self.step == 1 else blocks(count, self.step), step)
             each(store)
 
     def _finish(self, row: Expr) -> None:
@@ -386,6 +405,14 @@ class Strip:
     def _each_column(self, body: Callable[[Expr, int], None]) -> None:
         """Emit ``body(lanes, width)`` for each vector of a row of the result."""
         along(self.attention.columns, self.lanes, lambda at, n: body(lanes_of(at, n), n))
+
+    def _key_tiles(self, count: Expr, size: int, body: Callable[[Expr, int], None]) -> None:
+        """Emit ``body(first, height)`` for the tiles of a block's keys."""
+        self._tiles(count, size, body)
+
+    def _value_tiles(self, size: int, body: Callable[[Expr, int], None]) -> None:
+        """Emit ``body(first, height)`` for the tiles of the result's rows."""
+        self._tiles(self.rows, size, body)
 
     @staticmethod
     def _tiles(extent: int, size: int, body: Callable[[Expr, int], None]) -> None:

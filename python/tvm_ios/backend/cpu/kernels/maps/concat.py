@@ -10,18 +10,19 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from .....ops.size import AnySize
 from ...isa.emit import lanes_of, select
 from ...isa.storage import store
-from ..kernel import Kernel, Phase
+from ..kernel import Kernel, phase
 from ..layout import Layout, blocks
 
 Expr = Any
 
 
 def concat_kernel(
-    batch: int,
+    batch: AnySize,
     channels: tuple[int, ...],
-    pixels: int,
+    pixels: AnySize,
     layout: Layout,
     copied: tuple[int, ...] | None = None,
 ) -> Kernel:
@@ -32,7 +33,7 @@ def concat_kernel(
 
     Parameters
     ----------
-    batch, pixels : int
+    batch, pixels : int or Size
         Images, and pixels of a plane.
     channels : tuple of int
         Channels of each part.
@@ -74,7 +75,7 @@ def concat_kernel(
         key=("concat", batch, channels, pixels, layout, parts),
         inputs=tuple(layout.spec((batch, channels[p], pixels, 1)) for p in parts),
         outputs=(layout.spec((batch, sum(channels), pixels, 1)),),
-        phases=(Phase(batch * num_tiles, emit),) if parts else (),
+        phases=(phase(batch * num_tiles, emit),) if parts else (),
         order="channels",
         narrows=True,
     )

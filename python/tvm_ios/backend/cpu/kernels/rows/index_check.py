@@ -8,13 +8,14 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .....ops.index_check import Bounds
+from .....ops.index_check import Bounds, long
+from .....ops.size import AnyShape
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import on_stack, tile_scope
 from ..kernel import Finding, Kernel, Phase
 
 
-def index_check_kernel(shape: tuple[int, ...], dtype: str, bounds: Bounds, what: str) -> Kernel:
+def index_check_kernel(shape: AnyShape, dtype: str, bounds: Bounds, what: str) -> Kernel:
     """Return the kernel that makes indices valid, and counts them from the beginning.
 
     Its finding is the last index that was out of bounds. That index becomes a valid one, too, so
@@ -22,7 +23,7 @@ def index_check_kernel(shape: tuple[int, ...], dtype: str, bounds: Bounds, what:
 
     Parameters
     ----------
-    shape : tuple of int
+    shape : tuple of sizes
         Shape of the indices.
     dtype : str
         Their type, an integer.
@@ -45,6 +46,7 @@ def index_check_kernel(shape: tuple[int, ...], dtype: str, bounds: Bounds, what:
         scratch=(Finding.SPEC,),
         phases=(Phase(1, emit),),
         finding=Finding(what),
+        sizes=bounds.extents,
     )
 
 
@@ -56,8 +58,8 @@ def _check(bounds: Bounds, indices: Any, checked: Any, finding: Any) -> None:
         index = T.Cast("int64", indices[at])
         with T.If(bounds.exclude(index, extent)), T.Then():
             for n, number in enumerate((1, index, bounds.first(extent), extent - 1)):
-                T.buffer_store(numbers, T.Cast("int64", number), [n])
-        valid = T.min(bounds.from_begin(index, extent), T.int64(extent - 1))
+                T.buffer_store(numbers, T.Cast("int64", long(number)), [n])
+        valid = T.min(bounds.from_begin(index, extent), long(extent - 1))
         T.buffer_store(checked, T.Cast(str(checked.dtype), T.max(valid, T.int64(0))), at)
     for n in range(Finding.SPEC.num_elements):
         T.buffer_store(finding, numbers[n], [n])

@@ -32,14 +32,19 @@ def quotient(a: Expr, b: AnySize) -> Expr:
     """Divide a number that is not negative."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b
-    return a if isinstance(b, int) and b == 1 else tirx.truncdiv(a, number(b))
+    return a if isinstance(b, int) and b == 1 else tirx.truncdiv(a, _divisor(b))
 
 
 def remainder(a: Expr, b: AnySize) -> Expr:
     """Return what a division leaves of a number that is not negative."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b
-    return tirx.truncmod(a, number(b))
+    return tirx.truncmod(a, _divisor(b))
+
+
+def _divisor(size: AnySize) -> Expr:
+    """Return a size to divide by, of which TVM's simplifier does not see what it is."""
+    return bind(number(size))
 
 
 def axes_with_result(strided: StridedMap) -> list[Axis]:
@@ -56,7 +61,9 @@ def starts_with_result(strided: StridedMap) -> AnyShape:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows along ``axes``, each divided into pieces that workers share.
+    """Rows along ``axes``, which workers share by pieces of so many elements.
+
+    A piece may begin in one row and end in another, unless it is a row.
 
     Attributes
     ----------
@@ -67,7 +74,7 @@ class Rows:
     length : int or Size
         Elements of a row.
     piece : int
-        Elements of a piece; the last one of a row may have fewer.
+        Elements of a piece; the last one may have fewer.
     """
 
     axes: Sequence[Axis]
@@ -76,19 +83,22 @@ class Rows:
     piece: int
 
     @property
-    def pieces(self) -> AnySize:
-        """The pieces of a row."""
-        return ceil_div(self.length, self.piece)
-
-    @property
     def num_pieces(self) -> AnySize:
         """The pieces of all rows."""
-        return math.prod(axis.size for axis in self.axes) * self.pieces
+        return self._count if self._whole else ceil_div(self._count * self.length, self.piece)
+
+    @property
+    def _count(self) -> AnySize:
+        return math.prod(axis.size for axis in self.axes)
+
+    @property
+    def _whole(self) -> bool:
+        return isinstance(self.length, int) and self.length == self.piece
 
     def each(
         self, begin: Expr, extent: Expr, body: Callable[[Sequence[Expr], Expr, Expr], None]
     ) -> None:
-        """Emit ``body(bases, start, stop)`` for each row of which some pieces are wanted.
+        """Emit ``body(bases, start, stop)`` for each row that pieces lie in.
 
         Parameters
         ----------
@@ -98,21 +108,36 @@ class Rows:
             ``bases`` are the positions of the row in each tensor, ``start`` and ``stop`` the range
             of its elements.
         """
-        end, pieces = begin + extent, self.pieces
-        whole = isinstance(pieces, int) and pieces == 1
         with tile_scope():
-            first = bind(quotient(begin, pieces))
-            stop = first + extent if whole else bind(quotient(end + (pieces - 1), pieces))
-            odometer = _Odometer(self.axes, self.starts, first)
-            with T.serial(first, stop) as row, tile_scope():
-                if whole:
-                    body(odometer.bases, 0, number(self.length))
-                else:
-                    before = row * number(pieces)
-                    low = T.max(begin - before, 0) * self.piece
-                    high = T.min(end - before, number(pieces)) * self.piece
-                    body(odometer.bases, bind(low), bind(T.min(high, number(self.length))))
+            if not self._whole:
+                self._each_part(begin, begin + extent, body)
+                return
+            odometer = _Odometer(self.axes, self.starts, begin)
+            with T.serial(extent), tile_scope():
+                body(odometer.bases, 0, number(self.length))
                 odometer.advance()
+
+    def _each_part(
+        self, begin: Expr, end: Expr, body: Callable[[Sequence[Expr], Expr, Expr], None]
+    ) -> None:
+        """Emit the rows of pieces, the first and the last of which may be incomplete."""
+        length, total = bind(number(self.length)), number(self._count * self.length)
+        first = bind(begin * self.piece)
+        # The last piece would end beyond the largest number.
+        last = bind(T.Select(end < number(self.num_pieces), end * self.piece, total))
+        if not self.axes:
+            body(list(map(number, self.starts)), first, last)
+            return
+        row = bind(tirx.truncdiv(first, length))
+        odometer = _Odometer(self.axes, self.starts, row)
+        start, left = on_stack((1,), "int32"), on_stack((1,), "int32")
+        T.buffer_store(start, first - row * length, [0])
+        T.buffer_store(left, last - row * length, [0])
+        with T.serial(tirx.truncdiv(last + (length - 1), length) - row), tile_scope():
+            body(odometer.bases, bind(start[0]), bind(T.min(length, left[0])))
+            T.buffer_store(start, 0, [0])
+            T.buffer_store(left, left[0] - length, [0])
+            odometer.advance()
 
 
 class _Odometer:

@@ -14,7 +14,8 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .....ops.size import AnySize
+from .....ops.epilogue import Epilogue
+from .....ops.size import AnyShape, AnySize
 from .....ops.tir_function import tile_scope
 from ...core import Core
 from ...isa.emit import lanes_of, splat
@@ -29,7 +30,7 @@ from .odometer import (
     remainder,
     starts_with_result,
 )
-from .strided_axes import StridedMap
+from .strided_axes import Axis, StridedMap
 
 Expr = Any
 
@@ -39,7 +40,8 @@ _FEW_LANES = 4
 
 def open_rows(strided: StridedMap, core: Core) -> Phase:
     """Return the phase of a strided map, along whose rows the vectors lie."""
-    emitter = _Emitter(strided, core)
+    axes, starts = axes_with_result(strided), starts_with_result(strided)
+    emitter = RowsEmitter(axes, starts, strided.epilogue, core)
     return phase(emitter.rows.num_pieces, emitter.emit)
 
 
@@ -80,13 +82,28 @@ def by_width(
     emit(0)
 
 
-class _Emitter:
-    def __init__(self, strided: StridedMap, core: Core) -> None:
-        self.epilogue, self.lanes = strided.epilogue, core.lanes
-        *outer, self.last = axes_with_result(strided)
+class RowsEmitter:
+    """Emits an epilogue along rows.
+
+    Parameters
+    ----------
+    axes : sequence of Axis
+        With the steps of all tensors that are read, and of the result, which has no gaps along the
+        last axis.
+    starts : tuple of sizes
+        The first element in each tensor.
+    epilogue : Epilogue
+    core : Core
+    """
+
+    def __init__(
+        self, axes: Sequence[Axis], starts: AnyShape, epilogue: Epilogue, core: Core
+    ) -> None:
+        self.epilogue, self.lanes = epilogue, core.lanes
+        *outer, self.last = axes
         length = self.last.size
         piece = length if isinstance(length, int) and length <= _PIECE else _PIECE
-        self.rows = Rows(outer, starts_with_result(strided), length, piece)
+        self.rows = Rows(outer, starts, length, piece)
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         length = self.last.size
@@ -107,7 +124,8 @@ class _Emitter:
                 self._vector(buffers, bases, stop - width, width)
             else:
                 with T.If(rest > 0), T.Then():
-                    self._vector(buffers, bases, stop - width, width)
+                    # The piece may end before a vector does that begins with the row.
+                    self._vector(buffers, bases, T.max(stop - width, 0), width)
 
         self.rows.each(begin, extent, row)
 

@@ -26,13 +26,13 @@ from .strided_axes import StridedMap
 
 Expr = Any
 
-_NARROW = 4  # elements of the smallest squares
+_NARROW = 4  # rows of the source that are shorter are read once for each of their elements
 
 
 def open_transposition(strided: StridedMap, core: Core) -> Phase:
     """Return the phase of a strided map whose source is contiguous along another axis."""
     emitter = _Emitter(strided, core)
-    if any(isinstance(n, int) and n < _NARROW for n in emitter.sizes):
+    if isinstance(emitter.across.size, int) and emitter.across.size < _NARROW:
         return open_rows(strided, core)
     return phase(emitter.rows.num_pieces, emitter.emit)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from .....ops.size import Size
 from .....ops.tensor import TensorSpec
 from ...core import Core
 from ...isa.emit import select
@@ -76,8 +77,9 @@ class _Pieces:
         self.count = blocks(reduce.length, self._length)
         self._chunks = blocks(reduce.inner, core.lanes)
         self.num_tiles = reduce.outer * self.count * self._chunks
-        assert isinstance(reduce.length, int), "open rows are not divided"
-        self._full, rest = divmod(reduce.length, self._length)
+        assert not isinstance(reduce.length, Size), "open rows are not divided"
+        length: int = reduce.length
+        self._full, rest = divmod(length, self._length)
         kind = "sum" if reduce.reduction == "mean" else reduce.reduction
         one = Reduce(kind, 1, self._length, reduce.inner)
         self._whole = ReduceEmitter(one, core)

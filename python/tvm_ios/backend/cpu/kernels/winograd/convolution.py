@@ -32,7 +32,7 @@ from ...core import Core
 from ...isa.emit import bind, lanes_of
 from ..conv.fold import fold_weights, folded, folds
 from ..conv.shape import Conv2d
-from ..kernel import Kernel, Phase, Weights
+from ..kernel import SHARES, Kernel, Phase, Weights, phase
 from ..layout import Layout, blocks
 from .emitter import WinogradEmitter
 from .image import ImageEmitter
@@ -66,7 +66,7 @@ def pack_winograd(
         ``[points, C, b, lanes]`` of each chunk of ``b`` blocks of output channels, one after
         another. Points are in column-major order.
     """
-    if folds(conv):
+    if folds(conv.hinted):
         return pack_winograd(fold_weights(weights, conv), folded(conv), tiling, lanes)
     down, across = transforms(conv, tiling.outputs)
     matrix, chunk = np.kron(across.filter, down.filter), tiling.registers.nr
@@ -104,17 +104,18 @@ def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, source: Layout, core: 
         A kernel of one phase if the tiling is fused, else of two phases. Its result and other
         inputs are blocked by ``core.lanes``.
     """
-    assert source.block == (0 if folds(conv) else core.lanes), "a block of channels is one vector"
-    emitter = (ImageEmitter if folds(conv) else _MapEmitter)(conv, tiling, core)
+    image = folds(conv.hinted)
+    assert source.block == (0 if image else core.lanes), "a block of channels is one vector"
+    emitter = (ImageEmitter if image else _MapEmitter)(conv, tiling, core)
     layout = Layout(core.lanes)
-    image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
+    shape = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
     result = (conv.batch, *conv.out_channels, conv.rows.out, conv.columns.out)
     arguments = {"channel": (1, *conv.out_channels, 1, 1), "full": result}
     return Kernel(
         name="conv2d_winograd",
         key=("winograd", conv, tiling, source, core),
         inputs=(
-            source.spec(image),
+            source.spec(shape),
             TensorSpec((emitter.out_blocks * emitter.block_elements,)),
             *(layout.spec(arguments[kind]) for kind in conv.epilogue.arguments),
         ),
@@ -134,21 +135,25 @@ class _MapEmitter(WinogradEmitter):
 
     def phases(self) -> tuple[Phase, ...]:
         if self.tiling.fused:
-            return (Phase(self.strips, self._emit_fused, weights=Weights(1, lambda _: 0)),)
-        times = winograd_times(self.conv, self.tiling, self.core)
+            return (phase(self.strips, self._emit_fused, weights=Weights(1, lambda _: 0)),)
+        times = winograd_times(self.conv.hinted, self.tiling, self.core)
         return (
-            Phase(self.tiles.count * self.in_blocks, self._emit_inputs, times.inputs),
-            Phase(
+            phase(self.tiles.count * self.in_blocks, self._emit_inputs, work=times.inputs),
+            phase(
                 self.groups * self.chunks,
                 self._emit_products,
-                times.products,
+                work=times.products,
                 weights=Weights(1, self._first_weight, prefetches=True),
             ),
         )
 
     def _first_weight(self, tile: int) -> int:
         """Return the element at which the weights of a chunk begin."""
-        return tile // self.groups * self.chunk * self.block_elements
+        if isinstance(self.groups, int):
+            chunk = tile // self.groups
+        else:  # it is one of the shares
+            chunk = tile * self.chunks // SHARES
+        return chunk * self.chunk * self.block_elements
 
     def _emit_fused(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         """Emit a range of strips, each from its inputs to its outputs."""

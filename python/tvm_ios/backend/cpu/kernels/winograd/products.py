@@ -9,11 +9,13 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
+from .....ops.size import hint_of
 from .....ops.tir_function import tile_scope
 from ...isa.emit import Accumulators, bind, lanes_of, loop, select, splat, unroll, zeros
 from ...isa.epilogue import apply_epilogue
 from ...isa.storage import store
 from ..layout import blocks
+from ..open_row import cover, widths_below
 from ..prefetch import NEAR, Ahead, fetch_near
 from .shape import WinogradShape
 
@@ -87,15 +89,19 @@ class Products:
 
         The last strip may be narrower.
         """
-        size = self.shape.strip
-        full, rest = divmod(self.strips.num_tiles, size)
+        size, num_tiles = self.shape.strip, self.strips.num_tiles
 
-        def tiles(strip: Expr, index: Expr, count: int) -> None:
+        def tiles(strip: Expr, index: Expr, count: int, first: Expr = 0) -> None:
             with tile_scope():
-                self._multiply(point, strip, index * size, count)
+                self._multiply(point, strip, index * size, count, first)
 
         def multiply_strip(index: Expr) -> None:
             strip = bind(self.strips.first + index)
+            if not isinstance(num_tiles, int):
+                count = bind(T.min(size, num_tiles - strip * size))
+                cover(0, count, widths_below(size), size, lambda i, n: tiles(strip, index, n, i))
+                return
+            full, rest = divmod(num_tiles, size)
             select(
                 strip,
                 [
@@ -107,10 +113,11 @@ class Products:
         with T.serial(self.shape.tiles.points) as point:
             loop(self.strips.count, multiply_strip)
 
-    def _multiply(self, point: Expr, strip: Expr, begin: Expr, count: int) -> None:
-        """Emit the products of the tiles of a strip and the chunk's weights at one point.
+    def _multiply(self, point: Expr, strip: Expr, begin: Expr, count: int, first: Expr) -> None:
+        """Emit the products of tiles of a strip and the chunk's weights at one point.
 
-        Those of its ``count`` tiles are stored from place ``begin`` on.
+        They are ``count`` from tile ``first`` on. The products of the strip are stored from place
+        ``begin`` on.
         """
         shape, width, lanes = self.shape, self.width, self.shape.lanes
         channels = shape.conv.channels
@@ -122,7 +129,9 @@ class Products:
         def step(block: Expr, c: Expr) -> None:
             def multiply_add(k: Expr, i: Expr) -> None:
                 place = base + ((block * lanes + c) * width + k) * lanes
-                value = splat(self.transformed[slot, point, block * shape.strip + i, c], lanes)
+                value = splat(
+                    self.transformed[slot, point, block * shape.strip + (first + i), c], lanes
+                )
                 weights = self.buffers.weights[lanes_of(place, lanes)]
                 registers[k * count + i] = registers[k * count + i] + value * weights
 
@@ -145,7 +154,7 @@ class Products:
             channel_block(full, rest)
 
         def store(k: Expr, i: Expr) -> None:
-            place = [k, begin + i, point, lanes_of(0, lanes)]
+            place = [k, begin + (first + i), point, lanes_of(0, lanes)]
             T.buffer_store(self.products, registers[k * count + i], place)
 
         unroll(0, width, lambda k: unroll(0, count, lambda i: store(k, i)))
@@ -158,11 +167,14 @@ class Products:
         the next chunk come. A single strip reads a stream, which processors follow.
         """
         shape, lanes, after = self.shape, self.shape.lanes, self.prefetch_target.after
-        if shape.tiling.fused or shape.strips == 1 or (after is None and shape.chunks == 1):
+        strips = hint_of(shape.strips)
+        if shape.tiling.fused or strips == 1 or (after is None and shape.chunks == 1):
             return None
         steps, channels = blocks(shape.conv.channels, lanes), shape.conv.channels
-        share, row = blocks(self.width * lanes, shape.strips), self.width * channels * lanes
-        if shape.groups == 1:
+        share, row = blocks(self.width * lanes, strips), self.width * channels * lanes
+        if shape.conv.is_open:
+            strip = T.min(strip, strips)  # what is behind the chunk is not needed yet
+        if hint_of(shape.groups) == 1:
             begin = self._next_point(point, row)
         else:
             begin = self._next_chunk() + point * row

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from .....ops.size import AnyShape, AnySize, ceil_div
 from ...core import Core
 from ..conv.shape import Conv2d
 from ..layout import blocks
@@ -17,14 +18,15 @@ class WinogradShape:
         self.conv, self.tiling, self.core, self.lanes = conv, tiling, core, core.lanes
         self.tiles = Tiles(conv, tiling.outputs, core.lanes)
         self.strip, self.chunk = tiling.registers.mr, tiling.registers.nr
-        assert self.strip <= self.tiles.count, "every strip but the last is full"
-        self.strips = blocks(self.tiles.count, self.strip)
-        self.groups = blocks(self.strips, tiling.group)
+        full = conv.is_open or self.strip <= self.tiles.count
+        assert full, "every strip but the last is full"
+        self.strips = ceil_div(self.tiles.count, self.strip)
+        self.groups = ceil_div(self.strips, tiling.group)
         self.in_blocks = blocks(conv.channels, core.lanes)
         self.out_blocks = blocks(conv.out_channels[0], core.lanes)
         self.chunks = blocks(self.out_blocks, self.chunk)
 
-    def transformed(self, strips: int) -> tuple[int, ...]:
+    def transformed(self, strips: AnySize) -> AnyShape:
         """Return the shape of the transformed inputs of ``strips`` strips.
 
         The values that one set of registers multiplies lie together. The number of vectors of a

@@ -14,11 +14,11 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
+from .....ops.size import ceil_div
 from .....ops.tir_function import on_stack, tile_scope
 from .....ops.window import Window
 from ...isa.emit import bind, lanes_of, select, unroll, zeros
 from ..conv.shape import Conv2d
-from ..layout import blocks
 from .transform import transforms
 
 Expr = Any
@@ -68,8 +68,8 @@ class Tiles:
         self._conv, self._lanes = conv, lanes
         self._down, self._across = transforms(conv, outputs)
         self.inputs, self.outputs = self._down.n, self._down.m
-        self.rows = blocks(conv.rows.out, self.outputs)
-        self.columns = blocks(conv.columns.out, self._across.m)
+        self.rows = ceil_div(conv.rows.out, self.outputs)
+        self.columns = ceil_div(conv.columns.out, self._across.m)
         self.points = self.inputs * self._across.n
         self.count = conv.batch * self.rows * self.columns
 
@@ -147,7 +147,8 @@ class Tiles:
     ) -> None:
         """Call ``store(pixel, value)`` for every output of a tile.
 
-        Tiles at the right edge have code of their own, as they may be narrower.
+        Tiles at the right edge have code of their own, as they may be narrower. If the length of
+        rows is open, that code tests for each column whether it exists.
 
         Parameters
         ----------
@@ -159,12 +160,19 @@ class Tiles:
             Emits the store of one output.
         """
 
-        def columns(width: int) -> None:
+        def columns(width: int | None) -> None:
             with tile_scope():
                 self._transform_out(place, width, load, store)
 
-        across = self._across.m
-        whole, rest = divmod(self._conv.columns.out, across)
+        across, out = self._across.m, self._conv.columns.out
+        if not isinstance(out, int):
+            with T.If(place.column + across <= out):
+                with T.Then():
+                    columns(across)
+                with T.Else():
+                    columns(None)
+            return
+        whole, rest = divmod(out, across)
         select(
             place.column,
             [(whole * across, lambda _: columns(across)), (rest, lambda _: columns(rest))],
@@ -173,7 +181,7 @@ class Tiles:
     def _transform_out(
         self,
         place: Place,
-        width: int,
+        width: int | None,
         load: Callable[[Expr], Expr],
         store: Callable[[Expr, Expr], None],
     ) -> None:
@@ -190,7 +198,11 @@ class Tiles:
             x = [T.Bind(half[r, s]) for s in range(across.n)]
             pixel = bind((place.row + r) * row_length + place.column)
             for s, value in enumerate(across.outputs(x, lanes)[:width]):
-                store(pixel + s, value)
+                if width is not None or s == 0:
+                    store(pixel + s, value)
+                    continue
+                with T.If(place.column + s < row_length), T.Then():
+                    store(pixel + s, value)
 
         def row_inside(r: Expr) -> None:
             if height % down.m == 0:

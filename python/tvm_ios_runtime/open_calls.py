@@ -37,7 +37,7 @@ class OpenCalls:
     signature : Signature
     described : mapping
         What the metadata says of the driver: its ``parameters``, where the ``dimensions`` are found
-        in the inputs, and the sizes of the ``outputs``.
+        in the inputs, the sizes of the ``outputs``, and what is ``required`` of the dimensions.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class OpenCalls:
         self._driver, self._signature = driver, signature
         self._parameters = described["parameters"]
         self._places: Mapping[str, tuple[int, int]] = described["dimensions"]
-        self._sizes = described["outputs"]
+        self._sizes, self._required = described["outputs"], described["required"]
         self._lock = threading.Lock()
         self._known: OrderedDict[Shapes, PreparedCall] = OrderedDict()
 
@@ -72,7 +72,8 @@ class OpenCalls:
         Raises
         ------
         ValueError
-            If an input has another type or rank, or dimensions of one name differ.
+            If an input has another type or rank, dimensions of one name differ, or sizes are
+            refused.
         """
         shapes = tuple(array.shape for array in arrays)
         with self._lock:
@@ -93,6 +94,9 @@ class OpenCalls:
             info.check(array)
         check_dimensions(inputs, arrays)
         dimensions = {name: shapes[i][axis] for name, (i, axis) in self._places.items()}
+        for condition, sentence in self._required:
+            if not size_at(condition, dimensions):
+                raise ValueError(sentence)
         outputs = [
             _of_shape(info, tuple(size_at(size, dimensions) for size in sizes))
             for info, sizes in zip(self._signature.outputs, self._sizes, strict=True)

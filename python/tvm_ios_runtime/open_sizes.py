@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that depend on open dimensions, as the metadata of a library has them.
 
-A size is a number, the name of a dimension, or ``[operator, a, b]`` of two sizes.
+A size is a number, the name of a dimension, or ``[operator, a, b]`` of two sizes. A condition is
+the same; it holds unless it is 0.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
     "*": operator.mul,
     "//": operator.floordiv,
     "%": operator.mod,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
     "min": min,
     "max": max,
 }

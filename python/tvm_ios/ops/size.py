@@ -336,19 +336,6 @@ def unsimplified(expr: Expr) -> AnySize:
     raise TypeError(f"{expr} is no size")
 
 
-def described(size: AnySize) -> Any:
-    """Return a size as :mod:`tvm_ios_runtime.open_sizes` reads it."""
-    return _described(size.expr) if isinstance(size, Size) else size
-
-
-def _described(expr: Expr) -> Any:
-    if isinstance(expr, tirx.IntImm):
-        return int(expr.value)
-    if isinstance(expr, tvm.ir.Var):
-        return str(expr.name)
-    return [_SYMBOLS[type(expr)], _described(expr.a), _described(expr.b)]
-
-
 def text_of(expr: Expr) -> str:
     """Return an expression of sizes as people write it."""
     return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(expr))
@@ -561,16 +548,6 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     tirx.Max: tirx.max,
 }
 
-
-_SYMBOLS: dict[type, str] = {
-    tirx.Add: "+",
-    tirx.Sub: "-",
-    tirx.Mul: "*",
-    tirx.FloorDiv: "//",
-    tirx.FloorMod: "%",
-    tirx.Min: "min",
-    tirx.Max: "max",
-}
 
 _COMPUTE: dict[type, Callable[[Any, Any], Any]] = {
     **_BINARY,

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import tvm
 from tvm import relax
 
-from ....ops.size import described, is_known, size_of, unsimplified
+from ....ops.size import Size, is_known, size_of, unsimplified
+from ....ops.size_text import described, described_requirements
 from .thread_pool import configures_threads
 
 
@@ -42,7 +43,8 @@ def direct_call(function: relax.Function) -> dict[str, Any] | None:
         The name of the driver, ``function``, and what its ``parameters`` are: an ``input`` of the
         function or an ``output``, with its number, a ``workspace`` with its number of bytes, or a
         ``number``. Where sizes are open, they are as :mod:`tvm_ios_runtime.open_sizes` reads them,
-        ``outputs`` has the shapes of the outputs, and ``dimensions`` where the inputs have which.
+        ``outputs`` has the shapes of the outputs, ``dimensions`` where the inputs have which, and
+        ``required`` what they must fulfil, with the sentences of refusals.
         None if the function does anything else, or returns anything else than what the driver
         writes, each of it once.
     """
@@ -86,7 +88,10 @@ def _open(function: relax.Function, outputs: Sequence[tvm.ir.Type]) -> dict[str,
     if not dimensions:
         return {}
     shapes = [[described(size_of(size)) for size in ty.shape.values] for ty in outputs]
-    return {"dimensions": dimensions, "outputs": shapes}
+    sizes = (size_of(n) for p in function.params for n in p.ty.shape.values)
+    opened = next(size.owner for size in sizes if isinstance(size, Size))
+    required = described_requirements(opened)
+    return {"dimensions": dimensions, "outputs": shapes, "required": required}
 
 
 def _calls_driver(value: relax.Expr) -> bool:

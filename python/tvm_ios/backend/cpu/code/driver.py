@@ -191,12 +191,13 @@ class _Driver:
 
     def read(self, tensors: Sequence[Any]) -> None:
         """Emit the reading of the arguments: where their elements are."""
+        if self.region.opened is not None:
+            check_sizes(self.region)  # what follows is right for others alone
         self.arguments = on_stack([len(tensors) + self._num_open], "int64")
         wrong = self._extern("read", self.arguments.data, *tensors)
         with T.Assert(wrong == 0, expected(self.parameters), "ValueError"):
             pass
         if self.region.opened is not None:
-            check_sizes(self.region)
             self._place(self.region.opened)
 
     @property

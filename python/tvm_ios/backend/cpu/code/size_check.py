@@ -5,20 +5,16 @@ from __future__ import annotations
 
 from tvm.tirx.script import builder as T
 
-from ....ops.size import LARGEST_SIZE, Size, text_of
+from ....ops.size import LARGEST_SIZE, Size
+from ....ops.size_text import requirements
 from .region import Region
 
 
 def check_sizes(region: Region) -> None:
     """Emit the checks of open sizes: of their bounds, and of what was assumed of them."""
     assert region.opened is not None, "some size is open"
-    for variable, (least, most) in region.opened.bounds.items():
-        with T.Assert(variable >= least, f"The size {variable.name} must be at least {least}."):
-            pass
-        with T.Assert(variable <= most, f"The size {variable.name} must be at most {most}."):
-            pass
-    for condition in region.opened.conditions:
-        with T.Assert(condition, f"The sizes of the inputs must fulfil {text_of(condition)}."):
+    for condition, sentence in requirements(region.opened):
+        with T.Assert(condition, sentence):
             pass
     for count in _counts(region):
         fits = count.expr <= LARGEST_SIZE

@@ -144,9 +144,9 @@ class _Driver:
             functions,
             parameters,
             data,
-            len(self.moved),
             record=recorder is not None,
             amx=_needs_amx(region),
+            moved=len(self.moved),
         )
 
     def _calls(self) -> tuple[list[KernelCall], list[int]]:

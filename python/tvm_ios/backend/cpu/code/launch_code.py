@@ -99,12 +99,12 @@ class LaunchCode:
         The tensors.
     constants : (str, int), optional
         The symbol and the size of the constants that the calls read.
-    moved : int
-        How many arguments behind the tensors are places that depend on open sizes.
     record : bool
         Whether units are recorded in the last tensor.
     amx : bool
         Whether kernels multiply by AMX.
+    moved : int
+        How many arguments behind the tensors are places that depend on open sizes.
 
     Attributes
     ----------
@@ -122,9 +122,9 @@ class LaunchCode:
         functions: Sequence[int],
         arguments: Sequence[TensorSpec],
         constants: tuple[str, int] | None,
-        moved: int,
         record: bool,
         amx: bool = False,
+        moved: int = 0,
     ) -> None:
         self._name, self.tables, self.calls = name, tables, calls
         self._functions, self._arguments, self._record = functions, arguments, record

@@ -315,7 +315,7 @@ TEST(PreparedCallOfNumbers, ADriverIsPassedThem) {
   using Kind = DriverParameter::Kind;
   const PreparedCall call(
       {adding, {}, {output}, {}, {{Kind::kNumber, 4}, {Kind::kOutput, 0}, {Kind::kNumber, 2}}});
-  const auto result = call.Run({}).cast<ffi::Tensor>();
+  const auto result = call.Run(ffi::PackedArgs(nullptr, 0)).cast<ffi::Tensor>();
   EXPECT_EQ(static_cast<const float*>(result.data_ptr())[0], 42.0f);
 }
 

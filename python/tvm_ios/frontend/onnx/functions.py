@@ -80,9 +80,7 @@ def _type_of(value: Value) -> onnx.TypeProto:
     import onnx
 
     if isinstance(value, Narrow):
-        return onnx.helper.make_tensor_type_proto(
-            code_of_dtype(value.dtype), _dims(value.stored)
-        )
+        return onnx.helper.make_tensor_type_proto(code_of_dtype(value.dtype), _dims(value.stored))
     if not isinstance(value, relax.Expr):
         return onnx.TypeProto()
     return onnx.helper.make_tensor_type_proto(code_of_dtype(dtype_of(value)), _dims(value))

@@ -16,10 +16,10 @@ import numpy as np
 from tvm import relax
 
 from ...ops.examples import OtherExample
+from ...ops.size import is_open
 from ...support.errors import ModelError
 from ...support.text import last_line
 from ..bindings import Bindings
-from ...ops.size import is_open
 from ..emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..limits import Limits
 from ..naming_builder import NamingBuilder

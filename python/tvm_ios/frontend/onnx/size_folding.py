@@ -246,5 +246,5 @@ def _left_to_run(*_: np.ndarray, **__: Any) -> None:
     return None
 
 
-_RULES |= {name: _left_to_run for name in ("Floor", "Ceil")}
-_OF_FLOATS |= {name: _left_to_run for name in _OF_INTEGERS}
+_RULES |= dict.fromkeys(("Floor", "Ceil"), _left_to_run)
+_OF_FLOATS |= dict.fromkeys(_OF_INTEGERS, _left_to_run)

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from ....ops.size import AnySize, Size, require_most
-from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
+from ...emitter import constant, constant_array, dtype_of, shape_of
 from ..counted import Counted
 from ..node_emitter import NodeEmitter
 from ..numbers import is_signed

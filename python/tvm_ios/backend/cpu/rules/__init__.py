@@ -71,6 +71,8 @@ OPEN_KINDS: frozenset[str] = frozenset(
         "elementwise",
         "expand_dims",
         "flatten",
+        "group_norm",
+        "instance_norm",
         "layer_norm",
         "matmul",
         "max",

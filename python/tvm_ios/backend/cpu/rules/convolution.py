@@ -29,6 +29,7 @@ from ..kernels.winograd.model import (
     variant_name,
     variants,
 )
+from ..kernels.winograd.open_model import choose_open
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
 from .precision import bf16_speed, rounds_operands
@@ -182,8 +183,7 @@ def convolve(
     (Kernel, (InputBinding, InputBinding))
         The kernel, and the feature map and the weights as it reads them.
     """
-    image = folds(conv.hinted)
-    suits = source.block == (0 if image else config.core.lanes) and not (image and conv.is_open)
+    suits = source.block == (0 if folds(conv.hinted) else config.core.lanes)
     choice = bool(variants(conv.hinted)) and suits and constant_array(weights) is not None
     tiling = _winograd_tiling(conv, config, variant) if choice else None
     kernel, operands = _convolve_by(tiling, conv, data, source, weights, binder, config)
@@ -215,7 +215,8 @@ def _winograd_tiling(
     if not config.winograd:
         return None
     core, workers, balance = config.core, config.workers, config.balance
-    conv = conv.hinted
-    if variant in variants(conv):
-        return named_tiling(variant, conv, core, workers, balance)
+    if variant in variants(conv.hinted):
+        return named_tiling(variant, conv.hinted, core, workers, balance)
+    if conv.is_open:
+        return choose_open(conv, core, workers, balance)
     return choose_winograd(conv, core, workers, balance, direct_speed)

@@ -270,6 +270,14 @@ CHANNELS: dict[str, list[NodeProto]] = {
         node("Concat", ["a", "b"], ["e"], axis=1),
         node("Conv", ["e", "w64"], ["o"]),
     ],
+    "excited": [
+        node("GlobalAveragePool", ["c"], ["g"]),
+        node("Conv", ["g", "w32"], ["a"]),
+        node("Sigmoid", ["a"], ["b"]),
+        node("Mul", ["c", "b"], ["d"]),
+        node("Relu", ["d"], ["e"]),
+        node("Conv", ["e", "w32"], ["o"]),
+    ],
     "a slice": [
         node("Slice", ["c", "four", "thirty six", "one"], ["e"]),
         node("Conv", ["e", "w32"], ["o"]),

@@ -18,7 +18,8 @@ from ..kernels.compose import fused_horizontally, with_shapes
 from ..kernels.convert import unblock_kernel
 from ..kernels.layout import PLAIN
 from ..kernels.maps.planes import Planes, planes_kernel
-from ..kernels.rows.strided import StridedMap, strided_kernel
+from ..kernels.rows.strided import strided_kernel
+from ..kernels.rows.strided_axes import StridedMap
 from ..kernels.storage import with_storage
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding

@@ -80,6 +80,7 @@ OPEN_KINDS: frozenset[str] = frozenset(
         "mean",
         "min",
         "permute_dims",
+        "recurrence",
         "reshape",
         "shape_to_tensor",
         "softmax",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from tvm_ios.api import CompiledModel
 from tvm_ios.backend.registry import kind_of
 from tvm_ios.compiler import steps
 from tvm_ios.frontend.models import load_model
@@ -19,10 +20,9 @@ from tvm_ios.measure.transport.locations import LocalRunner
 from tvm_ios.ops.size import OpenSizes
 from tvm_ios.schedule.options import Options
 from tvm_ios.support.errors import ModelError
-from tvm_ios.api import CompiledModel
 
 from . import onnx_suite
-from .outcome import ERROR, REFUSED, SAME, Outcome
+from .outcome import REFUSED, SAME, Outcome
 from .suites import FORMS, OPEN
 from .trial import tried
 
@@ -77,7 +77,7 @@ def opened(model: onnx.ModelProto, inputs: Sequence[np.ndarray], form: str) -> b
         shape.SetInParent()
         for axis, size in enumerate(np.shape(array)):
             dim = shape.dim.add()
-            if size > 1 and (form == ALL or form == DATA or axis == 0):
+            if size > 1 and (form in (ALL, DATA) or axis == 0):
                 dim.dim_param, found = f"n{size}", True
             else:
                 dim.dim_value = size

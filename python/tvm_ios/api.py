@@ -23,6 +23,7 @@ from .frontend import pytorch
 from .frontend.dimensions import Given
 from .frontend.models import load_model
 from .frontend.pytorch import tensors as torch_tensors
+from .frontend.relax_modules import from_relax
 from .lowering.export import check_linker
 from .measure.transport.locations import LocalRunner
 from .ops.size import OpenSizes
@@ -294,7 +295,7 @@ class _Source:
 
     def load(self, opened: OpenSizes | None = None) -> tvm.IRModule:
         """Read the network; dimensions that stay open become those of ``opened``."""
-        model, given = self.model, self.input_shapes or self.batch is not None
+        model = self.model
         if pytorch.is_module(model):
             if self.examples is None:
                 raise ModelError(
@@ -314,18 +315,18 @@ class _Source:
             )
         if self.params is not None:
             raise OptionError("params apply only to files; leave them out.")
+        sizes = Given(self.input_shapes or {}, self.batch, self.dims or {})
         if pytorch.is_exported(model):
-            sizes = Given(self.input_shapes or {}, self.batch, self.dims or {})
             return pytorch.from_exported(model, sizes, opened)
-        if given or self.dims:
+        if isinstance(model, tvm.IRModule):
+            return from_relax(model, sizes, opened)
+        if sizes != Given():
             raise OptionError(
-                "input_shapes, batch and dims apply only to files and exported programs; leave "
-                "them out."
+                "input_shapes, batch and dims do not apply to a torch.nn.Module; leave them out, "
+                "or give dynamic_shapes."
             )
         if self.examples is not None:
             return pytorch.from_module(model, self.examples)
-        if isinstance(model, tvm.IRModule):
-            return model
         raise ModelError(
             f"A model must be a torch.nn.Module, an exported program, a Relax module or a path; "
             f"got {type(model).__name__}."

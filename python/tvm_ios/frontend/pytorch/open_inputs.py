@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ...ops.size import LARGEST_SIZE, AnySize, OpenSizes
@@ -12,6 +13,9 @@ from .symbols import Symbols
 
 if TYPE_CHECKING:
     import torch
+
+_SOURCE = re.compile(r"L((?:\['?\w+'?\])+)\.size\(\)\[(\d+)\]")
+_KEY = re.compile(r"\w+")
 
 
 def open_symbols(program: torch.export.ExportedProgram, given: Given, opened: OpenSizes) -> Symbols:
@@ -134,6 +138,7 @@ class _Opening:
         if factor != 1 and (size - offset) % factor != 0:
             raise ModelError(f"No size of {name!r} is one that the program allows.")
         self.symbols.values[symbol] = (size - offset) // factor
+        self.symbols.dimensions[expr] = size
 
     def _is_known(self, expr: Any) -> bool:
         return all(str(name) in self.symbols.values for name in expr.free_symbols)
@@ -180,4 +185,8 @@ def _name(node: torch.fx.Node, axis: int) -> str:
     """Return the name of a dimension that the export was given, else that of the input's axis."""
     environment = getattr(node.meta["val"].fake_mode, "shape_env", None)
     names = getattr(environment, "source_name_to_debug_name", None) or {}
-    return str(names.get(f"L['{node.name}'].size()[{axis}]", f"{node.name}.{axis}"))
+    for source, name in names.items():
+        found = _SOURCE.fullmatch(source)
+        if found and ("_".join(_KEY.findall(found[1])), int(found[2])) == (node.name, axis):
+            return str(name)
+    return f"{node.name}.{axis}"

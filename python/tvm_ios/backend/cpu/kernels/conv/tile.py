@@ -109,7 +109,7 @@ class ConvTile:
         conv = self.conv
         begin = bind(conv.columns.position(first, 0))
         ahead = self._ahead(first)
-        copied = self._copied(tile) if tile.guarded else None
+        copied: Any = self._copied(tile) if tile.guarded else None
 
         def channel_block(index: Expr) -> None:
             channels = conv.in_block

@@ -102,7 +102,8 @@ class _GroupNormEmitter:
         pixels = norm.pixels
         known = isinstance(pixels, int)
         self.chunk = blocks(pixels, blocks(pixels, most)) if known else most
-        self.full_chunks, self.rest = divmod(pixels, self.chunk)
+        self.full_chunks: Any = pixels // self.chunk
+        self.rest: Any = pixels % self.chunk
         self.chunks = ceil_div(pixels, self.chunk)
         self.num_tiles = norm.batch * self.blocks * self.chunks
 

@@ -171,7 +171,12 @@ class _MapEmitter(WinogradEmitter):
         with T.serial(begin, begin + extent) as t:
             block, tile = bind(t // self.tiles.count), bind(t % self.tiles.count)
             strip, i = bind(tile // self.strip), bind(tile % self.strip)
-            self.transform(pixel, buffers[-1], strip, block, tile, i)
+            if isinstance(self.tiles.count, int):
+                self.transform(pixel, buffers[-1], strip, block, tile, i)
+            else:
+                end = bind(T.Select(tile + 1 == self.tiles.count, self.filled(i + 1), i + 1))
+                with T.serial(i, end) as slot:
+                    self.transform(pixel, buffers[-1], strip, block, tile, slot)
 
     def _emit_products(
         self, buffers: Sequence[Any], begin: Expr, extent: Expr, prefetch_target: Expr | None = None

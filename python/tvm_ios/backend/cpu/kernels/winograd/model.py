@@ -238,7 +238,7 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
     """
     (_, tiles), whole = _runs(conv, outputs), not folds(conv)
     conv = _filtered(conv)
-    points, in_blocks = _count_points(conv, outputs), blocks(conv.channels, core.lanes)
+    points, in_blocks = count_points(conv, outputs), blocks(conv.channels, core.lanes)
     out_blocks = blocks(conv.out_channels[0], core.lanes)
 
     def ways(registers: RegisterTile) -> Iterator[WinogradTiling]:
@@ -270,7 +270,7 @@ def _runs(conv: Conv2d, outputs: int) -> tuple[int, int]:
     return (rows, wide) if folds(conv) else (1, rows * wide)
 
 
-def _count_points(conv: Conv2d, outputs: int) -> int:
+def count_points(conv: Conv2d, outputs: int) -> int:
     """Return the number of points of a transformed tile, as many as it has inputs."""
     high, wide = (
         w.distance(tile_outputs(w, outputs) - 1, w.kernel) for w in (conv.rows, conv.columns)
@@ -301,7 +301,7 @@ def winograd_times(
     """
     runs, run = _runs(conv, tiling.outputs)
     folding, conv = _folding_time(conv), _filtered(conv)
-    points, tiles, tile = _count_points(conv, tiling.outputs), runs * run, tiling.registers
+    points, tiles, tile = count_points(conv, tiling.outputs), runs * run, tiling.registers
     in_blocks, out_blocks = (blocks(c, core.lanes) for c in (conv.channels, conv.out_channels[0]))
     weights, transformed = points * conv.channels * out_blocks, points * tiles * in_blocks
     strips = runs * blocks(run, tile.mr)

@@ -20,8 +20,10 @@ from .compiler import artifact, signatures, steps
 from .compiler.any_shape import networks_of_any_shape
 from .compiler.scheduler import Scheduler
 from .frontend import pytorch
+from .frontend.dimensions import Given
 from .frontend.models import load_model
 from .frontend.pytorch import tensors as torch_tensors
+from .frontend.relax_modules import from_relax
 from .lowering.export import check_linker
 from .measure.transport.locations import LocalRunner
 from .ops.size import OpenSizes
@@ -117,6 +119,7 @@ def compile(
     shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
     batch_sizes: Sequence[int] | None = None,
     dims: Mapping[str, int | tuple[int, int]] | None = None,
+    dynamic_shapes: Any = None,
     params: str | os.PathLike[str] | None = None,
     trust: bool = False,
     search: bool = True,
@@ -157,8 +160,10 @@ def compile(
         padded, unless the network mixes the rows of a batch. Without, an ONNX file that leaves the
         batch open, and nothing else, has the sizes 1, which alone is searched, and 4.
     dims : mapping of str to int or (int, int), optional
-        Sizes of the dimensions that a model file leaves open, by their names; or bounds, between
-        which they stay open. What is open may be of any size.
+        Sizes of the dimensions that a model leaves open, by their names; or bounds, between which
+        they stay open. What is open may be of any size.
+    dynamic_shapes : optional
+        The dimensions of ``example_inputs`` that stay open, as ``torch.export.export`` takes them.
     params : path, optional
         The file with the weights, for a format that has such files.
     trust : bool
@@ -189,6 +194,8 @@ def compile(
     resolved = steps.resolve(kind, target, threads, runner, runs=True)
     given = schedule if isinstance(schedule, Schedule | None) else Schedule.load(schedule)
     chosen_options = Options(**modernized_options(options)).applying(given)
+    if dynamic_shapes is not None:
+        model, example_inputs = _exported(model, example_inputs, dynamic_shapes), None
     source = _Source(model, example_inputs, input_shapes, batch, dims, params, trust)
     sources = [source]
     if shapes or batch_sizes:
@@ -227,6 +234,13 @@ def compile(
         else:
             steps.write(steps.build(*networks[0]), path)
     return CompiledModel(path, folder, device_id)
+
+
+def _exported(model: Any, examples: Sequence[Any] | None, dynamic_shapes: Any) -> Any:
+    """Return an exported program of a module some of whose dimensions stay open."""
+    if not pytorch.is_module(model) or examples is None:
+        raise OptionError("dynamic_shapes apply only to a torch.nn.Module with example_inputs.")
+    return pytorch.exported(model, examples, dynamic_shapes)
 
 
 def _check_several(
@@ -282,7 +296,7 @@ class _Source:
 
     def load(self, opened: OpenSizes | None = None) -> tvm.IRModule:
         """Read the network; dimensions that stay open become those of ``opened``."""
-        model, given = self.model, self.input_shapes or self.batch is not None
+        model = self.model
         if pytorch.is_module(model):
             if self.examples is None:
                 raise ModelError(
@@ -300,20 +314,20 @@ class _Source:
                 self.dims,
                 opened,
             )
-        if self.dims:
-            raise OptionError("dims apply only to files; leave them out.")
         if self.params is not None:
             raise OptionError("params apply only to files; leave them out.")
+        sizes = Given(self.input_shapes or {}, self.batch, self.dims or {})
         if pytorch.is_exported(model):
-            return pytorch.from_exported(model, self.input_shapes, self.batch)
-        if given:
+            return pytorch.from_exported(model, sizes, opened)
+        if isinstance(model, tvm.IRModule):
+            return from_relax(model, sizes, opened)
+        if sizes != Given():
             raise OptionError(
-                "input_shapes and batch apply only to files and exported programs; leave them out."
+                "input_shapes, batch and dims do not apply to a torch.nn.Module; leave them out, "
+                "or give dynamic_shapes."
             )
         if self.examples is not None:
             return pytorch.from_module(model, self.examples)
-        if isinstance(model, tvm.IRModule):
-            return model
         raise ModelError(
             f"A model must be a torch.nn.Module, an exported program, a Relax module or a path; "
             f"got {type(model).__name__}."

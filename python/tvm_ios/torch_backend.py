@@ -15,9 +15,13 @@ from typing import Any
 import torch
 
 from . import api
-from .frontend.pytorch.graph_arguments import Arguments
+from .frontend.pytorch.graph_arguments import Arguments, Outputs
+from .support.errors import ModelError
 
 _logger = logging.getLogger(__name__)
+
+_Key = tuple["tuple[int, ...] | None", tuple[float, ...]]
+"""The sizes that a model is for, None for any, and the numbers."""
 
 
 def tvm_ios(
@@ -36,8 +40,9 @@ def tvm_ios(
         Weights and inputs, in the order of the graph's placeholders.
     options : mapping, optional
         The ``options`` of ``torch.compile``: keyword arguments of :func:`tvm_ios.compile`. Without
-        ``target``, a module on a GPU is compiled for that GPU. ``batch_sizes`` are those of a graph
-        whose batch is dynamic; without them it is compiled anew for every shape.
+        ``target``, a module on a GPU is compiled for that GPU. A graph whose sizes are dynamic is
+        compiled once for any of them, or for ``batch_sizes`` if they are given; where that cannot
+        be, it is compiled anew for every shape.
 
     Returns
     -------
@@ -77,28 +82,57 @@ class CompiledGraph:
         self._graph, self._arguments = graph, Arguments.of(graph, example_inputs)
         self._options = dict(options)
         batches = self._options.pop("batch_sizes", None)
-        self._batches = batches if self._arguments.sizes else None
+        self._outputs = Outputs.of(graph)
+        self._places = self._arguments.dynamic_shapes(graph)
+        self._batches = batches if any(self._places) else None
+        self._dynamic = self._places if any(self._places) and not self._batches else None
         self._compiling = threading.Lock()
-        self._compiled: dict[tuple[float, ...], _Compiled] = {}
-        self._current(example_inputs)
+        self._compiled: dict[_Key, _Compiled] = {}
+        self._compiled_for(example_inputs)
 
-    def __call__(self, *values: Any) -> list[torch.Tensor]:
-        """Return the graph's outputs as a list of tensors.
+    def __call__(self, *values: Any) -> list[Any]:
+        """Return the graph's outputs as a list.
 
         While one thread compiles the graph for new weights, other threads with those weights wait.
         If compiling fails or is interrupted, the next call tries again.
         """
-        model = self._current(values).model
-        results = model(*(values[i] for i in self._arguments.inputs))
-        return list(results) if isinstance(results, tuple) else [results]
+        inputs = [values[i] for i in self._arguments.inputs]
+        compiled = self._compiled_for(values)
+        try:
+            results = compiled.model(*inputs)
+        except (ValueError, RuntimeError) as refusal:
+            if not compiled.is_open:
+                raise
+            _logger.info("%s: the network is compiled for these sizes", refusal)
+            results = self._current(values, self._sizes(values)).model(*inputs)
+        tensors = results if isinstance(results, tuple) else [results]
+        return self._outputs.joined(tensors, values)
 
-    def _current(self, values: Sequence[Any]) -> _Compiled:
-        """Return the model for these weights and numbers, and unless it takes any batch sizes."""
-        sizes = () if self._batches else self._arguments.sizes
-        key = (
-            *(int(values[i]) for i in sizes),
-            *(values[i].item() for i in self._arguments.numbers),
-        )
+    def _compiled_for(self, values: Sequence[Any]) -> _Compiled:
+        """Return the model for some arguments; one for any sizes unless that cannot be."""
+        if self._batches:
+            return self._current(values, None)
+        sizes = self._sizes(values)
+        if self._dynamic is None or self._key(values, sizes) in self._compiled:
+            return self._current(values, sizes)
+        try:
+            return self._current(values, None)
+        except (ModelError, TypeError) as refusal:
+            _logger.info("%s: the network is compiled anew for every shape", refusal)
+            self._dynamic = None
+            return self._current(values, sizes)
+
+    def _sizes(self, values: Sequence[Any]) -> tuple[int, ...]:
+        """Return the sizes of all inputs, which a model that is not for any sizes is for."""
+        inputs = zip(self._arguments.inputs, self._places, strict=True)
+        return tuple(int(values[i].shape[axis]) for i, axes in inputs for axis in axes)
+
+    def _key(self, values: Sequence[Any], sizes: tuple[int, ...] | None) -> _Key:
+        return sizes, tuple(values[i].item() for i in self._arguments.numbers)
+
+    def _current(self, values: Sequence[Any], sizes: tuple[int, ...] | None) -> _Compiled:
+        """Return the model for these weights, numbers and sizes, or for any sizes."""
+        key = self._key(values, sizes)
         compiled = self._compiled.get(key)
         if compiled is None or compiled.state != self._state(values):
             with self._compiling:
@@ -107,21 +141,24 @@ class CompiledGraph:
                     if self._compiled:
                         what = "the weights have changed" if compiled else "the sizes are others"
                         _logger.info("%s: the network is compiled again", what)
-                    compiled = self._compiled[key] = self._compile(values)
+                    compiled = self._compile(values, is_open=sizes is None and not self._batches)
+                    self._compiled[key] = compiled
         return compiled
 
-    def _compile(self, values: Sequence[Any]) -> _Compiled:
+    def _compile(self, values: Sequence[Any], *, is_open: bool) -> _Compiled:
         weights = [values[i] for i in self._arguments.weights]
         state = self._state(values)  # before the copy, so that a later write is noticed
         bound = self._arguments.bind(self._graph, values)
         options = {**_place(values), **self._options}
         if self._batches:
             options["batch_sizes"] = self._batches
+        if is_open:
+            options["dynamic_shapes"] = self._dynamic
         inputs = [values[i] for i in self._arguments.inputs]
         # Exporting knows nothing of what torch.compile assumes of the sizes.
         with torch._guards.tracing(None):
             model = api.compile(bound, inputs, **options)
-        return _Compiled(model, state, weights)
+        return _Compiled(model, state, weights, is_open)
 
     def _state(self, values: Sequence[Any]) -> list[tuple[int, int]]:
         """Return the address and the version of each weight."""
@@ -140,11 +177,14 @@ class _Compiled:
         The address of each weight and how often it had been written to.
     weights : list of torch.Tensor
         References that keep the addresses from being reused.
+    is_open : bool
+        Whether the model is for any sizes, as far as it can be.
     """
 
     model: api.CompiledModel
     state: list[tuple[int, int]]
     weights: list[torch.Tensor]
+    is_open: bool
 
 
 def _place(values: Sequence[torch.Tensor]) -> dict[str, Any]:

@@ -11,8 +11,10 @@ import tvm
 
 from .backend.registry import kind_of
 from .compiler import steps
+from .frontend.relax_modules import from_relax, has_open_dimensions
 from .measure.given import StageCost
 from .measure.transport.locations import LocalRunner, Runner
+from .ops.size import OpenSizes
 from .schedule.options import Options
 from .schedule.schedule import Schedule
 from .schedule.versions import modernized_options
@@ -26,7 +28,9 @@ class InterOperatorSchedule:
     The input is a high-level module, as TVM's ONNX and PyTorch importers return it. Run TVM's own
     pipeline on the result. The pass times the schedule that it found against the sequential and the
     greedy one, as whole models. It applies the sequential one unless another one is proven to be
-    faster. Several threads may run it at once, and take turns where functions are built.
+    faster. Several threads may run it at once, and take turns where functions are built. A function
+    for a CPU whose dimensions are symbolic variables takes any sizes of them; it is not searched,
+    and every operator gets a stage of its own.
 
     Parameters
     ----------
@@ -90,8 +94,11 @@ class InterOperatorSchedule:
     def transform_module(
         self, mod: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tvm.IRModule:
+        kind, opened = kind_of(self._target), OpenSizes()
+        if kind.device == "cpu" and has_open_dimensions(mod, self._function):
+            mod = from_relax(mod, opened=opened, function=self._function)
         network = steps.prepare(
-            kind_of(self._target),
+            kind,
             mod,
             self._target,
             self._options,
@@ -100,7 +107,8 @@ class InterOperatorSchedule:
             cost_model=self._cost_model,
         )
         with closing(network) as scheduler:
-            self.schedule = steps.choose(scheduler, self._given, search=self._search)
+            searches = self._search and not opened.variables
+            self.schedule = steps.choose(scheduler, self._given, search=searches)
             return steps.emit(scheduler, self.schedule)
 
 

@@ -19,6 +19,7 @@ import tvm_ios
 from tvm_ios.cli.main import main
 from tvm_ios.errors import ModelError
 from tvm_ios.frontend.pytorch import load_program
+from tvm_ios.frontend.pytorch.size_texts import is_guard, is_size
 
 
 class Network(torch.nn.Module):
@@ -104,6 +105,12 @@ def expression(program: Any, mark: Path) -> None:
 
 
 @edited
+def guard(program: Any, mark: Path) -> None:
+    code = f"__import__('pathlib').Path({str(mark)!r}).write_text('executed') == 1"
+    program["guards_code"] = [code]
+
+
+@edited
 def call(program: Any, _: Path) -> None:
     nodes(program)[0]["target"] = "torch.os.system"
 
@@ -159,7 +166,8 @@ MALICIOUS = {
     "constants": (constants, "pickled tensors or objects"),
     "legacy weights": (legacy_weights, "data/weights/model.pt"),
     "compiled code": (compiled_code, "data/aotinductor/model/model.so"),
-    "an expression": (expression, "'as_expr'"),
+    "an expression": (expression, 'the size "__import__'),
+    "a guard": (guard, 'the guard "__import__'),
     "a call": (call, "a call of 'torch.os.system'"),
     "a function as an argument": (operator_argument, "'as_operator'"),
     "a name that is code": (name, 'the name "x = open'),
@@ -217,3 +225,51 @@ def test_the_network_of_a_file_in_the_command_line(tmp_path: Path) -> None:
     for trust in ([], ["--trust"]):
         arguments = ["compile", str(path), "-o", str(tmp_path / "net.so"), "--no-search"]
         assert main([*arguments, *trust]) == 0
+
+
+def test_sizes_that_stay_open_need_no_trust(tmp_path: Path) -> None:
+    dynamic = ({0: torch.export.Dim("rows", max=9)},)
+    program = torch.export.export(Network().eval(), (torch.ones(2, 4),), dynamic_shapes=dynamic)
+    torch.export.save(program, tmp_path / "net.pt2")
+    assert load_program(tmp_path / "net.pt2").range_constraints
+
+
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        ("Symbol('s0', positive=True, integer=True)", True),
+        ("Add(Mul(Integer(-2), Symbol('s1', integer=True)), Integer(3))", True),
+        ("TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0'))))", True),
+        ("Pow(Symbol('s0'), Integer(2))", True),
+        ("Pow(Integer(9), Pow(Integer(9), Integer(9)))", False),
+        ("Symbol('s0 = 1')", False),
+        ("Symbol(open('x'))", False),
+        ("Function('f')(Symbol('s0'))", False),
+        ("(lambda: Integer(1))()", False),
+        ("Symbol.__init__('s0')", False),
+        ("Integer(*[1])", False),
+        ("Symbol('s0', **{})", False),
+        ("[Integer(1) for _ in Symbol('s0')]", False),
+        ("", False),
+    ],
+)
+def test_expressions_of_sizes(text: str, is_allowed: bool) -> None:
+    assert is_size(text) == is_allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        ("L['x'].size()[0] == L['y'].size()[1]", True),
+        ("3*L['x'].size()[0] < 10 + L['d']['k'].size()[0]", True),
+        ("not (math.trunc(1.5*float(L['x'].size()[0])) % 2) == 0", True),
+        ("L['x'].__class__ == 1", False),
+        ("torch.load('x') == 1", False),
+        ("open('x') == 1", False),
+        ("L['x; y'] == 1", False),
+        ("max(*L) == 1", False),
+        ("(x := 1) == 1", False),
+    ],
+)
+def test_guards(text: str, is_allowed: bool) -> None:
+    assert is_guard(text) == is_allowed

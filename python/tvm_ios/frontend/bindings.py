@@ -185,8 +185,10 @@ def _require_elements(tensor: relax.TensorType, where: str) -> None:
     Raises
     ------
     ModelError
-        If one cannot be.
+        If one cannot be, or the shape is not known.
     """
+    if tensor.shape is None:
+        raise ModelError(f"{where} has inputs of open sizes that do not fit; give their sizes.")
     for size in map(size_of_expr, tensor.shape.values):
         if not require_least(size, 1) and not isinstance(size, int):
             raise ModelError(f"{where} has an axis of {size} elements, which is never 1 or more.")

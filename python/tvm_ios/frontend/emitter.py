@@ -45,11 +45,7 @@ class Emitter:
         """Bind ``expr`` to a variable, unless it is one or is a constant."""
         if isinstance(expr, relax.Var) or is_constant(expr):
             return expr
-        return self._bindings.add(fitted(expr, self._as_written), self.where)
-
-    def _as_written(self, x: relax.Expr, shape: Sequence[AnySize]) -> relax.Expr:
-        """Return a tensor whose sizes, which are the same, are written in another way."""
-        return self._bindings.add(relax.op.reshape(x, tuple(shape)), self.where)
+        return self._bindings.add(fitted(expr, self), self.where)
 
     def expect(self, count: int) -> None:
         """Count bindings before they are created and listed.

@@ -9,7 +9,16 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..ops.size import AnyShape, AnySize, Size, broadcast, is_open, known_equal, size_of
+from ..ops.size import (
+    AnyShape,
+    AnySize,
+    Size,
+    broadcast,
+    is_open,
+    known_equal,
+    require_equal,
+    size_of,
+)
 
 _BROADCASTING = {
     "relax." + name
@@ -21,45 +30,84 @@ _BROADCASTING = {
     )
 }  # fmt: skip
 
-Reshape = Callable[[relax.Expr, Sequence[AnySize]], relax.Expr]
+Bind = Callable[[relax.Expr], relax.Expr]
 
 
-def fitted(call: relax.Expr, reshape: Reshape) -> relax.Expr:
-    """Return a call whose operands broadcast by what Relax sees of their sizes.
+def fitted(call: relax.Expr, bind: Bind) -> relax.Expr:
+    """Return a call whose operands fit by what Relax sees of their sizes.
 
     Parameters
     ----------
     call : relax.Expr
-        Of any operator; only one that broadcasts is changed.
-    reshape : callable
-        Returns a tensor with another shape.
+        Of any operator; only one that broadcasts or concatenates is changed.
+    bind : callable
+        Returns the variable of an operand that is computed before.
 
     Raises
     ------
     ValueError
-        If the operands do not broadcast.
+        If the operands do not fit.
     """
     if not (isinstance(call, relax.Call) and isinstance(call.op, tvm.ir.Op)):
         return call
-    if call.op.name not in _BROADCASTING:
+    if not _reads_open(call):
         return call
-    shapes = [_shape(operand) for operand in call.args]
+    args = [bind(x) if isinstance(x, relax.Call) else x for x in call.args]
+    if call.op.name == "relax.concat":
+        args = [relax.Tuple(_of_one_width(args[0].fields, int(call.attrs.axis), bind))]
+    elif call.op.name in _BROADCASTING:
+        args = _of_one_shape(args, bind)
+    elif all(map(_is_same, args, call.args)):
+        return call
+    return relax.Call(call.op, args, call.attrs, call.ty_args)
+
+
+def _reads_open(x: relax.Expr) -> bool:
+    if isinstance(x, relax.Call):
+        return any(map(_reads_open, x.args))
+    if isinstance(x, relax.Tuple):
+        return any(map(_reads_open, x.fields))
+    return is_open(_shape(x) or ())
+
+
+def _is_same(a: relax.Expr, b: relax.Expr) -> bool:
+    return bool(a.same_as(b))
+
+
+def _of_one_shape(operands: Sequence[relax.Expr], bind: Bind) -> list[relax.Expr]:
+    shapes = [_shape(operand) for operand in operands]
     known = [shape for shape in shapes if shape is not None]
-    if len(known) < len(shapes) or not any(map(is_open, known)):
-        return call
+    if len(known) < len(shapes):
+        return list(operands)
     whole = broadcast(*known)
-    pairs = zip(call.args, known, strict=True)
-    operands = [reshaped(x, _like(shape, whole), reshape) for x, shape in pairs]
-    return relax.Call(call.op, operands, call.attrs, call.ty_args)
+    pairs = zip(operands, known, strict=True)
+    return [_reshaped(x, _like(shape, whole), bind) for x, shape in pairs]
 
 
-def reshaped(x: relax.Expr, wanted: AnyShape, reshape: Reshape) -> relax.Expr:
-    """Return a tensor whose sizes are written in another way."""
+def _of_one_width(operands: Sequence[relax.Expr], axis: int, bind: Bind) -> list[relax.Expr]:
+    """Return tensors that differ along one axis only."""
+    first = _shape(operands[0])
+    shapes = [_shape(operand) for operand in operands]
+    if first is None or any(shape is None or len(shape) != len(first) for shape in shapes):
+        return list(operands)
+    found = []
+    for x, shape in zip(operands, shapes, strict=True):
+        assert shape is not None, "it is checked above"
+        wanted = [*first]
+        wanted[axis] = shape[axis]
+        if not all(map(require_equal, shape, wanted)):
+            raise ValueError(f"tensors of {list(first)} and {list(shape)} have no common width")
+        found.append(_reshaped(x, tuple(wanted), bind))
+    return found
+
+
+def _reshaped(x: relax.Expr, wanted: AnyShape, bind: Bind) -> relax.Expr:
+    """Return a tensor whose sizes, which are the same, are written in another way."""
     own = _shape(x)
     assert own is not None, "a converted tensor has a shape"
     if all(map(_is_written, own, wanted)):
         return x
-    return reshape(x, wanted)
+    return bind(relax.op.reshape(x, wanted))
 
 
 def _like(shape: AnyShape, whole: AnyShape) -> AnyShape:

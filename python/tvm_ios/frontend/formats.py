@@ -29,7 +29,7 @@ _BUILT_IN = (
     ),
     ModelFormat(
         "an exported program of PyTorch",
-        lambda given: pytorch.from_file(Path(given.model), given.trust, given.shapes, given.batch),
+        lambda given: pytorch.from_file(Path(given.model), given.trust, given.sizes, given.opened),
         (".pt2",),
         help="a file that torch.export.save wrote (.pt2)",
     ),

@@ -38,8 +38,9 @@ class Step:
     operands: tuple[Operand, ...]
 
 
-Broadcast = Literal["full", "channel", "last", "any"]
+Broadcast = Literal["full", "channel", "image", "last", "any"]
 """How a tensor argument is broadcast to the result. ``full``: it has the result's shape.
+``image``: one value for each position of the first two axes of a result of four.
 ``channel``: one value for each position of axis 1 of a result of four axes. ``last``: one value for
 each position of the result's last axis. ``any``: any other way, which only elementwise operations
 that are operators of their own support."""

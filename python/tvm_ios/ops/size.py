@@ -91,6 +91,8 @@ class OpenSizes:
         value = self.known[name]
         if isinstance(value, int):
             return value
+        if value in self.known:
+            return self._known(value, least, most)
         variable = next(v for v in self.hints if v.name == value)
         size = Size(variable, self.hints[variable], self)
         for bound in (tirx.GE(variable, _long(least)), tirx.LE(variable, _long(most))):
@@ -528,6 +530,11 @@ def _extreme(
         elif is_less is (of_ints is max):
             result = other
     return result
+
+
+def prim(size: AnySize) -> Any:
+    """Return a size as Relax takes it where it must be a number or an expression."""
+    return size.expr if isinstance(size, Size) else size
 
 
 def _long(number: int) -> Expr:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tvm
 from tvm import relax
 
+from ..ops.size import AnySize, hints_of, is_open, prim, same_shape, size_of
 from ..support.errors import ModelError
 
 
@@ -32,13 +35,26 @@ def scatter_elements(
         If the reduction is a mean, which ``scatter_nd`` does not support.
     """
     axis, reduction = int(attrs.axis) % data.ty.ndim, attrs.reduction
-    shape = [int(extent) for extent in indices.ty.shape]
-    whole = [int(extent) for extent in data.ty.shape]
+    shape, whole = (list(map(size_of, x.ty.shape)) for x in (indices, data))
     whole[axis] = shape[axis]
-    if shape == whole:
+    if same_shape(shape, whole):
         return relax.op.scatter_elements(data, indices, updates, axis, reduction)
     if reduction == "mean":
         raise ModelError("Means of scattered elements need indices of the data's shape.")
-    coordinates = [relax.const(c[..., None], "int64") for c in np.indices(shape, "int64")]
+    coordinates = _coordinates(shape)
     coordinates[axis] = relax.op.expand_dims(relax.op.astype(indices, "int64"), -1)
     return relax.op.scatter_nd(data, relax.op.concat(coordinates, -1), updates, reduction)
+
+
+def _coordinates(shape: Sequence[AnySize]) -> list[relax.Expr]:
+    """Return the places of elements along each axis, as tensors of one more axis."""
+    if not is_open(shape):
+        grids = np.indices(hints_of(shape), "int64")
+        return [relax.const(grid[..., None], "int64") for grid in grids]
+    found = []
+    for axis, size in enumerate(shape):
+        along = [1] * len(shape)
+        along[axis] = size
+        places = relax.op.reshape(relax.op.arange(0, prim(size), 1, "int64"), (*along, 1))
+        found.append(relax.op.broadcast_to(places, (*shape, 1)))
+    return found

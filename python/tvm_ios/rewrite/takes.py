@@ -8,8 +8,9 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from ..ops.size import Size
 from ..relax_ir.constants import constant_array
-from ..relax_ir.expressions import is_op, is_static
+from ..relax_ir.expressions import is_op, known_shape
 
 _MOST_RUNS = 2  # a roll of a tensor has two
 
@@ -28,13 +29,16 @@ def slice_takes(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
 class _Slicer(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         op = super().visit_call_(op)
-        if not is_op(op, "take") or op.attrs.axis is None or not is_static(op.args[0]):
+        shape = known_shape(op.args[0]) if is_op(op, "take") else None
+        if shape is None or op.attrs.axis is None:
             return op
         data, indices = op.args[0], constant_array(op.args[1])
         if indices is None or indices.ndim > 1 or not indices.size:
             return op
-        axis = int(op.attrs.axis) % len(data.ty.shape)
-        extent = int(data.ty.shape[axis])
+        axis = int(op.attrs.axis) % len(shape)
+        extent = shape[axis]
+        if isinstance(extent, Size):
+            return op  # the places are known only at run time
         if op.attrs.mode == "clip":
             indices = np.clip(indices, 0, extent - 1)
         if not (np.all(indices >= 0) and np.all(indices < extent)):

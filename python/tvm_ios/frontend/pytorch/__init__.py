@@ -4,10 +4,18 @@
 torch is imported only if there is a model of it.
 """
 
-from .program import from_exported, from_file, from_module, is_exported, is_module, load_program
+from .program import (
+    exported,
+    from_exported,
+    from_file,
+    from_module,
+    is_exported,
+    is_module,
+    load_program,
+)
 from .shapes import resized, with_batch
 
 __all__ = [
-    "from_exported", "from_file", "from_module", "is_exported", "is_module", "load_program",
-    "resized", "with_batch",
+    "exported", "from_exported", "from_file", "from_module", "is_exported", "is_module",
+    "load_program", "resized", "with_batch",
 ]  # fmt: skip

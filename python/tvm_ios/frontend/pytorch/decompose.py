@@ -48,6 +48,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     for name in _KEPT:
         operator, _, overload = name.partition(".")
         table.pop(getattr(getattr(torch.ops.aten, operator), overload), None)
+    _assume_several(program)
     program = _of_plain_ranges(program).run_decompositions(table)
     for _ in range(_ROUNDS):
         further = get_decompositions(list(missing_operators(program)))
@@ -56,6 +57,24 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
         table.update(further)
         program = program.run_decompositions(table)
     return _without_tokens(program)
+
+
+def _assume_several(program: torch.export.ExportedProgram) -> None:
+    """Let PyTorch assume that open sizes are not 1, as it did when it exported a program.
+
+    In a program that was read from a file it would ask, which becomes a condition.
+    """
+    import torch
+
+    for node in program.graph.nodes:
+        value = node.meta.get("val") if node.op == "placeholder" else None
+        if not isinstance(value, torch.Tensor):
+            continue
+        for size in value.shape:
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and size.node.hint > 1:
+                symbol, environment = size.node.expr, size.node.shape_env
+                most = environment.var_to_range[symbol].upper
+                environment.constrain_symbol_range(symbol, 2, most)
 
 
 def _of_plain_ranges(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

@@ -3,9 +3,9 @@
 
 ``torch.export.load`` executes what a file says in many places: it unpickles tensors, objects and
 example inputs, evaluates shape expressions, looks up functions by name to call them, imports
-modules that containers name, and loads compiled code. An ordinary program of fixed shapes needs
-none of this. A file is checked here against a list of what is allowed. Everything else requires
-trust.
+modules that containers name, and loads compiled code. An ordinary program needs shape expressions
+of a few functions, and none of the others. A file is checked here against a list of what is
+allowed. Everything else requires trust.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ...support.errors import ModelError
+from .size_texts import is_guard, is_size
 
 _MEMBERS = re.compile(
     r"archive_format|archive_version|byteorder|\.data/\w+|\.format_version|\.storage_alignment"
@@ -36,7 +37,9 @@ _PAYLOAD = re.compile(r"(?:weight|tensor)_\d+", re.ASCII)
 _TARGET = re.compile(
     r"torch\.ops\.(?:aten|prims)\.(?!from_file)\w+\.\w+|_operator\.getitem"
     r"|torch\.ops\.quantized_decomposed\.(?:de)?quantize_per_(?:tensor|channel)\.default"
-    r"|torch\.ops\.higher_order\.(?:wrap_with_set_grad_enabled|wrap_with_autocast)",
+    r"|torch\.ops\.higher_order\.(?:wrap_with_set_grad_enabled|wrap_with_autocast)"
+    r"|_operator\.(?:add|sub|mul|floordiv|mod|neg|pow|truediv|eq|ne|lt|le|gt|ge|and_|or_|not_)"
+    r"|torch\.sym_(?:max|min|not|float|int)|math\.(?:ceil|floor|trunc)",
     re.ASCII,
 )
 _KINDS = frozenset(
@@ -44,7 +47,7 @@ _KINDS = frozenset(
     for kind in (
         "none", "name", "tensor", "int", "float", "string", "sym_int", "scalar_type",
         "memory_format", "layout", "device", "bool", "graph", "optional_tensor", "complex",
-        "nested_tensor", "int_list", "float_list",
+        "nested_tensor", "int_list", "float_list", "expr", "sym_bool", "sym_float",
     )
     for plural in ("", "s")
 )  # fmt: skip
@@ -106,12 +109,10 @@ def _check_payloads(config: Any) -> None:
 
 
 def _check_program(program: Any) -> None:
-    if program.get("range_constraints"):
-        raise ModelError(
-            "Dimensions of the model are dynamic, which may execute code; export it with fixed "
-            "shapes, or give --trust if you trust the file."
-        )
-    _check_words(program)
+    for guard in program.get("guards_code") or ():
+        if not is_guard(guard):
+            raise _Untrusted(f"the guard {guard[:80]!r}")
+    _check_words({name: value for name, value in program.items() if name != "guards_code"})
     for call in program["graph_module"]["module_call_graph"]:
         signature = call.get("signature") or {}
         for spec in ("in_spec", "out_spec"):
@@ -125,6 +126,10 @@ def _check_words(document: Any) -> None:
         if key.startswith("as_") and key not in _KINDS:
             raise _Untrusted(f"the argument {key[:80]!r}")
         if not isinstance(value, str):
+            continue
+        if key == "expr_str":
+            if not is_size(value):
+                raise _Untrusted(f"the size {value[:80]!r}")
             continue
         if key == "target" and not _TARGET.fullmatch(value):
             raise _Untrusted(f"a call of {value[:80]!r}")

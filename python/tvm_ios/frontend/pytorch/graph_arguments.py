@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of a graph that torch.compile traced: weights, inputs, sizes and numbers."""
+"""The arguments of a graph that torch.compile traced: weights, inputs, sizes and numbers.
+
+What it returns are tensors, and numbers that are computed from sizes.
+"""
 
 from __future__ import annotations
 
@@ -58,12 +61,26 @@ class Arguments:
         known = {*sizes, *numbers, *weights}
         return Arguments(weights, [i for i in range(len(nodes)) if i not in known], sizes, numbers)
 
+    def dynamic_shapes(self, graph: torch.fx.GraphModule) -> tuple[dict[int, Any], ...]:
+        """Return the dynamic dimensions of each input, as ``torch.export.export`` takes them."""
+        nodes = _placeholders(graph)
+        shapes = [getattr(nodes[i].meta.get("example_value"), "shape", ()) for i in self.inputs]
+        return tuple(
+            {
+                dimension: torch.export.Dim.AUTO
+                for dimension, size in enumerate(shape)
+                if isinstance(size, torch.SymInt)
+            }
+            for shape in shapes
+        )
+
     def bind(self, graph: torch.fx.GraphModule, values: Sequence[Any]) -> torch.fx.GraphModule:
-        """Return the graph as a function of its inputs.
+        """Return the graph as a function of its inputs that returns its tensors alone.
 
         Copies of the weights and the numbers are constants, and sizes are found in the inputs.
         """
         bound = torch.fx.GraphModule(graph, deepcopy(graph.graph))
+        _keep_outputs(bound, of_tensors=True)
         nodes = _placeholders(bound)
         first = next(node for node in bound.graph.nodes if node.op != "placeholder")
         with bound.graph.inserting_before(first):
@@ -81,6 +98,63 @@ class Arguments:
             bound.graph.erase_node(nodes[i])
         bound.recompile()
         return bound.eval()
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a graph returns.
+
+    Attributes
+    ----------
+    are_tensors : tuple of bool
+    numbers : torch.fx.GraphModule or None
+        A function of the graph's arguments that returns what is no tensor; None if there is none.
+    """
+
+    are_tensors: tuple[bool, ...]
+    numbers: torch.fx.GraphModule | None
+
+    @staticmethod
+    def of(graph: torch.fx.GraphModule) -> Outputs:
+        """Sort what a graph returns."""
+        are_tensors = tuple(map(_is_tensor, _outputs(graph)))
+        if all(are_tensors):
+            return Outputs(are_tensors, None)
+        numbers = torch.fx.GraphModule(graph, deepcopy(graph.graph))
+        _keep_outputs(numbers, of_tensors=False)
+        numbers.recompile()
+        return Outputs(are_tensors, numbers)
+
+    def joined(self, tensors: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[Any]:
+        """Return tensors with the numbers between them, in the graph's order."""
+        if self.numbers is None:
+            return list(tensors)
+        found, numbers = iter(tensors), iter(self.numbers(*arguments))
+        return [next(found if is_tensor else numbers) for is_tensor in self.are_tensors]
+
+
+def _outputs(graph: torch.fx.GraphModule) -> Sequence[Any]:
+    returned = _output(graph).args[0]
+    return returned if isinstance(returned, tuple | list) else (returned,)
+
+
+def _output(graph: torch.fx.GraphModule) -> torch.fx.Node:
+    (node,) = (node for node in graph.graph.nodes if node.op == "output")
+    return node
+
+
+def _is_tensor(value: Any) -> bool:
+    if not isinstance(value, torch.fx.Node):
+        return False
+    example = value.meta.get("example_value")
+    return not isinstance(example, int | float | torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def _keep_outputs(graph: torch.fx.GraphModule, *, of_tensors: bool) -> None:
+    """Return the tensors of a graph alone, or all but these, and leave out what is not needed."""
+    kept = tuple(value for value in _outputs(graph) if _is_tensor(value) == of_tensors)
+    _output(graph).args = (kept,)
+    graph.graph.eliminate_dead_code()
 
 
 def _placeholders(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:

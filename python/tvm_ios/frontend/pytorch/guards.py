@@ -150,6 +150,7 @@ _COMPUTE: dict[type, Callable[[Ratio, Ratio], Ratio]] = {
 
 _CALLS: dict[str, Callable[..., Ratio]] = {
     "float": lambda number: number,
+    "torch.sym_float": lambda number: number,
     "int": Ratio.trunc,
     "math.trunc": Ratio.trunc,
     "math.floor": Ratio.floor,

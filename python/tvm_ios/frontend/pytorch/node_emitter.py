@@ -133,6 +133,16 @@ class AtenEmitter(NodeEmitter):
             return x
         return self.builder.emit(relax.op.broadcast_to(x, tuple(shape)))
 
+    def slice(
+        self, x: relax.Expr, axis: int, begin: AnySize, end: AnySize, step: int = 1
+    ) -> relax.Expr:
+        """Slice along an axis; of an open size, too, as many elements as PyTorch found out."""
+        length = shape_of(x)[axis]
+        whole = known_equal(begin, 0) and known_equal(end, length) and step == 1
+        if whole or not is_open((length, begin, end)):
+            return super().slice(x, axis, begin, end, step)
+        return self(relax.op.strided_slice(x, [axis], [begin], [end], [step], assume_inbound=True))
+
     def steps(self, begin: AnySize, step: AnySize, count: AnySize) -> relax.Expr:
         """Return int64 numbers from the first one, each ``step`` more than the one before."""
         places = self.positions(count, "int64")

@@ -3,52 +3,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from typing import TYPE_CHECKING, Any
 
 from ...ops.size import LARGEST_SIZE, AnySize, OpenSizes
 from ...support.errors import ModelError
-from ..shapes import Shapes, check_names
+from ..dimensions import Bounds, Completed, Declared, Given, complete
 from .symbols import Symbols
 
 if TYPE_CHECKING:
     import torch
 
+_SOURCE = re.compile(r"L((?:\['?\w+'?\])+)\.size\(\)\[(\d+)\]")
+_KEY = re.compile(r"\w+")
 
-def open_symbols(
-    program: torch.export.ExportedProgram, shapes: Shapes, batch: int | None, opened: OpenSizes
-) -> Symbols:
+
+def open_symbols(program: torch.export.ExportedProgram, given: Given, opened: OpenSizes) -> Symbols:
     """Return what the symbols of a program stand for.
 
     Parameters
     ----------
     program : torch.export.ExportedProgram
-    shapes : mapping of str to sequence of int
-        Shapes of inputs by name.
-    batch : int or None
-        The first dimension of every input that leaves it open.
+    given : Given
+        What the user says of the dimensions that the program leaves open.
     opened : OpenSizes
         Receives the dimensions that stay open.
 
     Raises
     ------
     ModelError
-        If a shape does not fit.
+        If a size does not fit.
     """
-    inputs = [node for node in inputs_of(program) if hasattr(node.meta.get("val"), "shape")]
-    check_names("The program", shapes, [node.name for node in inputs])
-    opening = _Opening(program, opened)
-    for node in inputs:
-        opening.give(node, _given(node, shapes.get(node.name), batch))
-    derived = [
-        (node, axis, size.node.expr)
-        for node in inputs
-        for axis, size in enumerate(node.meta["val"].shape)
-        if not isinstance(size, int)
+    shapes = given_shapes(program, given)
+    opening = _Opening(program, given, opened)
+    axes = [
+        (node, axis, size)
+        for node in inputs_of(program)
+        for axis, size in enumerate(shapes[node.name])
+        if not isinstance(_sizes(node)[axis], int)
     ]
-    for node, axis, expr in sorted(derived, key=lambda item: not item[2].is_Symbol):
-        opening.open(node, axis, expr)
+    for node, axis, size in axes:
+        if isinstance(size, int):
+            opening.give(node, axis, size)
+    # Those of symbols alone come first, so that others may depend on them.
+    for node, axis, size in sorted(axes, key=lambda item: not _expr(*item[:2]).is_Symbol):
+        if isinstance(size, str):
+            opening.open(node, axis, size)
     return opening.symbols
+
+
+def given_shapes(program: torch.export.ExportedProgram, given: Given) -> Completed:
+    """Return the shapes of a program's inputs, with what the user gives."""
+    names: dict[Any, str] = {}
+    inputs = [_declared(node, names) for node in inputs_of(program)]
+    if given.batch is not None and all(value.sizes[:1] != [None] for value in inputs):
+        raise ModelError(
+            "No input of the program leaves its first dimension open for a batch size; export it "
+            "with a dynamic one."
+        )
+    return complete("The program", inputs, given)
 
 
 def inputs_of(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
@@ -57,76 +70,97 @@ def inputs_of(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
     return [n for n in program.graph.nodes if n.op == "placeholder" and n.name in names]
 
 
-def _given(
-    node: torch.fx.Node, shape: Sequence[int] | None, batch: int | None
-) -> Sequence[int | None]:
-    """Return the sizes that an input is given; None for those that stay open."""
-    sizes = node.meta["val"].shape
-    if shape is None:
-        opens = batch is not None and len(sizes) > 0 and not isinstance(sizes[0], int)
-        return [batch if opens and not axis else None for axis in range(len(sizes))]
-    if len(shape) != len(sizes):
-        raise ModelError(
-            f"Input {node.name!r} has {len(sizes)} dimensions, but the shape given for it, "
-            f"{list(shape)}, has {len(shape)}."
-        )
-    return shape
+def _declared(node: torch.fx.Node, names: dict[Any, str]) -> Declared:
+    """Return what a program says of an input; a dimension is called as one that it is equal to."""
+    sizes = [size if isinstance(size, int) else None for size in _sizes(node)]
+    called = []
+    for axis, size in enumerate(sizes):
+        name = f"{node.name}.{axis}"
+        if size is None:
+            name = names.setdefault(_expr(node, axis), _name(node, axis))
+        called.append(name)
+    return Declared(node.name, sizes, called)
+
+
+def _sizes(node: torch.fx.Node) -> Any:
+    import torch
+
+    tensor = node.meta["val"]
+    if not isinstance(tensor, torch.Tensor):
+        raise ModelError(f"Input {node.name!r} is not a tensor; only tensors can be inputs.")
+    return tensor.shape
+
+
+def _expr(node: torch.fx.Node, axis: int) -> Any:
+    return _sizes(node)[axis].node.expr
 
 
 class _Opening:
     """A receiver of sizes that symbols are given or that stay open."""
 
-    def __init__(self, program: torch.export.ExportedProgram, opened: OpenSizes) -> None:
-        self.symbols, self._opened = Symbols(), opened
+    def __init__(
+        self, program: torch.export.ExportedProgram, given: Given, opened: OpenSizes
+    ) -> None:
+        self.symbols, self._given, self._opened = Symbols(), given, opened
         self._ranges = {str(name): bounds for name, bounds in program.range_constraints.items()}
 
-    def give(self, node: torch.fx.Node, sizes: Sequence[int | None]) -> None:
-        """Set the symbols of an input's shape to sizes that are given."""
-        for axis, (symbolic, size) in enumerate(zip(node.meta["val"].shape, sizes, strict=True)):
-            if size is None:
-                continue
-            fixed = symbolic if isinstance(symbolic, int) else self._found(symbolic.node.expr, size)
-            if fixed != size:
-                raise ModelError(
-                    f"Dimension {axis} of input {node.name!r} is {fixed} in the program, so it "
-                    f"cannot be {size}."
-                )
-
-    def _found(self, expr: Any, size: int) -> AnySize:
-        """Return the size of an expression, a symbol of which may be set to give it a size."""
-        unknown = [name for name in expr.free_symbols if str(name) not in self.symbols.values]
-        if unknown:
+    def give(self, node: torch.fx.Node, axis: int, size: int) -> None:
+        """Set the symbol of a dimension to what gives it a size."""
+        expr = _expr(node, axis)
+        if not self._is_known(expr):
             symbol, factor, offset = _linear(expr)
             least, most = self._bounds(symbol)
             value = (size - offset) // factor
             if not least <= value <= most:
                 raise ModelError(
-                    f"The program does not allow these shapes: {symbol} must be from {least} to "
-                    f"{most}, got {value}."
+                    f"The program does not allow these shapes: dimension {axis} of {node.name!r} "
+                    f"must be from {factor * least + offset} to {factor * most + offset}, got "
+                    f"{size}."
                 )
             self.symbols.values[symbol] = value
-        return self.symbols.ratio(expr).above
+        found: AnySize = self.symbols.ratio(expr).above
+        if found != size:
+            raise ModelError(
+                f"The program does not allow these shapes: dimension {axis} of {node.name!r} is "
+                f"{expr}, so it cannot be {size}."
+            )
 
-    def open(self, node: torch.fx.Node, axis: int, expr: Any) -> None:
+    def open(self, node: torch.fx.Node, axis: int, name: str) -> None:
         """Open a dimension of an input, unless its symbol is known."""
-        if all(str(name) in self.symbols.values for name in expr.free_symbols):
+        expr = _expr(node, axis)
+        if self._is_known(expr):
             return
         symbol, factor, offset = _linear(expr)
         least, most = self._bounds(symbol)
-        hint = node.meta["val"].shape[axis].node.hint
-        ends = (factor * least + offset, min(factor * most + offset, LARGEST_SIZE))
-        size = self._opened.open(_name(node, axis), hint, *ends)
+        ends = self._wanted(name, (factor * least + offset, factor * most + offset))
+        hint = min(max(_sizes(node)[axis].node.hint, ends[0]), ends[1])
+        size = self._opened.open(name, hint - (hint - offset) % factor, *ends)
         if factor != 1 and (size - offset) % factor != 0:
-            raise ModelError(f"The example of {node.name!r} is at odds with its dimensions.")
+            raise ModelError(f"No size of {name!r} is one that the program allows.")
         self.symbols.values[symbol] = (size - offset) // factor
+        self.symbols.dimensions[expr] = size
 
-    def _bounds(self, symbol: str) -> tuple[int, int]:
+    def _is_known(self, expr: Any) -> bool:
+        return all(str(name) in self.symbols.values for name in expr.free_symbols)
+
+    def _bounds(self, symbol: str) -> Bounds:
         """Return the least and the largest value of a symbol."""
         bounds = self._ranges.get(symbol)
         if bounds is None:
             return 1, LARGEST_SIZE
         most = int(bounds.upper) if bounds.upper.is_Integer else LARGEST_SIZE
         return max(int(bounds.lower), 1), min(most, LARGEST_SIZE)
+
+    def _wanted(self, name: str, allowed: Bounds) -> Bounds:
+        """Return the bounds of a dimension that the program allows and the user gives."""
+        given = self._given.dims.get(name, (1, LARGEST_SIZE))
+        assert isinstance(given, tuple), "a dimension of known size is not open"
+        least, most = max(given[0], allowed[0]), min(given[1], allowed[1])
+        if least > most:
+            raise ModelError(
+                f"The program allows sizes of {name!r} from {allowed[0]} to {allowed[1]}."
+            )
+        return least, most
 
 
 def _linear(expr: Any) -> tuple[str, int, int]:
@@ -151,4 +185,8 @@ def _name(node: torch.fx.Node, axis: int) -> str:
     """Return the name of a dimension that the export was given, else that of the input's axis."""
     environment = getattr(node.meta["val"].fake_mode, "shape_env", None)
     names = getattr(environment, "source_name_to_debug_name", None) or {}
-    return str(names.get(f"L['{node.name}'].size()[{axis}]", f"{node.name}.{axis}"))
+    for source, name in names.items():
+        found = _SOURCE.fullmatch(source)
+        if found and ("_".join(_KEY.findall(found[1])), int(found[2])) == (node.name, axis):
+            return str(name)
+    return f"{node.name}.{axis}"

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tvm
 
 from ...ops.size import OpenSizes
 from ...support.errors import ModelError
 from ...support.text import first_line, last_line
+from ..dimensions import Given
 from ..importing import captured
-from ..shapes import Shapes
 from .exported_file import check_exported
 from .guards import assume_guards, assume_traced
 from .open_inputs import open_symbols
@@ -50,18 +50,38 @@ def from_module(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor])
     ModelError
         If torch cannot export it, or an operator is not supported.
     """
+    return from_exported(exported(module, example_inputs))
+
+
+def exported(
+    module: torch.nn.Module, example_inputs: Sequence[torch.Tensor], dynamic_shapes: Any = None
+) -> torch.export.ExportedProgram:
+    """Export a module in inference mode.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+    example_inputs : sequence of torch.Tensor
+    dynamic_shapes : optional
+        The dimensions that stay open, as ``torch.export.export`` takes them.
+
+    Raises
+    ------
+    ModelError
+        If torch cannot.
+    """
     import torch
 
     _check_inference(module)
+    inputs = tuple(example_inputs)
     try:
         with tracing(), torch.no_grad(), captured():
-            exported = torch.export.export(module, tuple(example_inputs))
+            return torch.export.export(module, inputs, dynamic_shapes=dynamic_shapes)
     except Exception as error:  # tracing raises various types
         raise ModelError(
             f"torch.export cannot export the module: {first_line(error)}; see its advice on "
             "data-dependent control flow."
         ) from error
-    return from_exported(exported)
 
 
 def _check_inference(module: torch.nn.Module) -> None:
@@ -75,8 +95,7 @@ def _check_inference(module: torch.nn.Module) -> None:
 
 def from_exported(
     program: torch.export.ExportedProgram,
-    shapes: Shapes | None = None,
-    batch: int | None = None,
+    given: Given | None = None,
     opened: OpenSizes | None = None,
 ) -> tvm.IRModule:
     """Convert an exported program, with its weights as constants.
@@ -84,10 +103,8 @@ def from_exported(
     Parameters
     ----------
     program : torch.export.ExportedProgram
-    shapes : mapping of str to sequence of int, optional
-        Shapes of inputs by name, for dimensions that are dynamic.
-    batch : int, optional
-        The first dimension of every input that leaves it open.
+    given : Given, optional
+        What the user says of the dimensions that are dynamic.
     opened : OpenSizes, optional
         Receives the dimensions that stay dynamic; without it none must.
 
@@ -96,13 +113,13 @@ def from_exported(
     ModelError
         If a shape stays dynamic, or an operator is not supported.
     """
-    symbols = Symbols()
+    symbols, given = Symbols(), given or Given()
     if opened is not None:
-        symbols = open_symbols(program, shapes or {}, batch, opened)
+        symbols = open_symbols(program, given, opened)
         assume_guards(program, symbols)
-    elif program.range_constraints or shapes or batch is not None:
+    elif program.range_constraints or given != Given():
         with tracing():
-            program = export_at(program, shapes or {}, batch)
+            program = export_at(program, given)
     module = _converted(program, symbols)
     if opened is not None:
         opened.assumes = False
@@ -152,12 +169,11 @@ def _move_to_host(program: torch.export.ExportedProgram) -> None:
 def from_file(
     path: Path,
     trust: bool = False,
-    shapes: Shapes | None = None,
-    batch: int | None = None,
+    given: Given | None = None,
     opened: OpenSizes | None = None,
 ) -> tvm.IRModule:
     """Convert a file that ``torch.export.save`` wrote; see `load_program` and `from_exported`."""
-    return from_exported(load_program(path, trust), shapes, batch, opened)
+    return from_exported(load_program(path, trust), given, opened)
 
 
 def load_program(path: Path, trust: bool = False) -> torch.export.ExportedProgram:

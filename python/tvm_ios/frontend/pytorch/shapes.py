@@ -9,43 +9,37 @@ from typing import TYPE_CHECKING
 
 from ...support.errors import ModelError
 from ...support.text import first_line
+from ..dimensions import Given, static
 from ..importing import captured
-from ..shapes import Shapes, check_names, fit
+from ..shapes import Shapes, check_names
+from .open_inputs import given_shapes, inputs_of
 
 if TYPE_CHECKING:
     import torch
 
 
-def export_at(
-    program: torch.export.ExportedProgram, shapes: Shapes, batch: int | None
-) -> torch.export.ExportedProgram:
+def export_at(program: torch.export.ExportedProgram, given: Given) -> torch.export.ExportedProgram:
     """Return a program with static shapes instead of dynamic dimensions.
 
     Parameters
     ----------
     program : torch.export.ExportedProgram
-    shapes : mapping of str to sequence of int
-        Shapes of inputs by name.
-    batch : int or None
-        The first dimension of every input that leaves it open.
+    given : Given
+        What the user says of the dimensions that the program leaves open.
 
     Raises
     ------
+    OpenShapeError
+        If a dimension stays open.
     ModelError
-        If a dimension stays open or is fixed to another size, or the program does not allow the
-        shapes.
+        If one is fixed to another size, or the program does not allow the shapes.
     """
     import torch
 
-    wanted = set(program.graph_signature.user_inputs)
-    nodes = [n for n in program.graph.nodes if n.op == "placeholder" and n.name in wanted]
-    check_names("The program", shapes, [node.name for node in nodes])
-    if batch is not None and all(_fixed(node)[:1] != [None] for node in nodes):
-        raise ModelError(
-            "No input of the program leaves its first dimension open for a batch size; export it "
-            "with a dynamic one."
-        )
-    inputs = [_example(node, shapes, batch) for node in nodes]
+    shapes = static(given_shapes(program, given))
+    inputs = [
+        torch.zeros(shapes[node.name], dtype=node.meta["val"].dtype) for node in inputs_of(program)
+    ]
     arguments, keywords = torch.utils._pytree.tree_unflatten(inputs, program.call_spec.in_spec)
     try:
         with torch.no_grad(), captured():
@@ -55,25 +49,6 @@ def export_at(
             f"The program does not allow these shapes: {first_line(error)}; export it with other "
             "dynamic dimensions."
         ) from error
-
-
-def _example(node: torch.fx.Node, shapes: Shapes, batch: int | None) -> torch.Tensor:
-    import torch
-
-    tensor = node.meta["val"]
-    symbols = [str(size) for size in tensor.shape]
-    shape = fit(node.name, _fixed(node), symbols, shapes.get(node.name), batch)
-    return torch.zeros(shape, dtype=tensor.dtype)
-
-
-def _fixed(node: torch.fx.Node) -> list[int | None]:
-    """Return the sizes that a program fixes of an input; None for dynamic dimensions."""
-    import torch
-
-    tensor = node.meta["val"]
-    if not isinstance(tensor, torch.Tensor):
-        raise ModelError(f"Input {node.name!r} is not a tensor; only tensors can be inputs.")
-    return [size if isinstance(size, int) else None for size in tensor.shape]
 
 
 def resized(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ...ops.size import AnySize
@@ -24,10 +24,13 @@ class Symbols:
     ----------
     values : dict of str to size
         By the name of the symbol.
+    dimensions : dict of sympy.Expr to size
+        Dimensions of inputs that are expressions of symbols.
     """
 
-    def __init__(self, values: Mapping[str, AnySize] | None = None) -> None:
-        self.values: dict[str, AnySize] = dict(values or {})
+    def __init__(self) -> None:
+        self.values: dict[str, AnySize] = {}
+        self.dimensions: dict[Any, AnySize] = {}
 
     def size(self, number: Any) -> AnySize:
         """Return an integer of a program as a size.
@@ -70,6 +73,8 @@ class Symbols:
 
     def ratio(self, expr: Any) -> Ratio:
         """Return an expression of symbols as a size, or a fraction of one."""
+        if expr in self.dimensions:
+            return Ratio(self.dimensions[expr])
         if expr.is_Symbol:
             return self._of_symbol(str(expr))
         if expr.is_Integer:

@@ -26,6 +26,7 @@ Body = Callable[[Expr, ColumnTile], None]
 """``body(first_column, tile)`` emits one tile."""
 
 _NARROWER = 0.72  # times the next width
+_FEW = 5  # columns, up to which there are tiles of any width
 
 
 def cover_row(window: Window, width: int, body: Body, others: Sequence[Window] = ()) -> None:
@@ -74,7 +75,8 @@ def widths_below(width: int) -> tuple[int, ...]:
     """Return the widths of tiles that cover up to ``width`` elements, the largest first."""
     widths = [width]
     while widths[-1] > 1:
-        widths.append(max(1, int(widths[-1] * _NARROWER)))
+        last = widths[-1]
+        widths.append(last - 1 if last <= _FEW else int(last * _NARROWER))
     return tuple(widths)
 
 
@@ -107,16 +109,16 @@ def cover(
         with T.If(rest > 0), T.Then():
             width, first = _largest_inside(widths, rest), place[0]
             if lowest is not None:
-                covering = bind(_smallest_above(widths, rest))
+                covering = bind(smallest_above(widths, rest))
                 fits = tirx.And(covering >= rest, end - covering >= lowest)
                 width = T.Select(fits, covering, width)
                 first = T.Select(fits, end - covering, first)
             width, first = bind(width), bind(first)
             T.buffer_store(place, first + width, [0])
-            _one_of(widths, width, lambda count: body(first, count))
+            one_of(widths, width, lambda count: body(first, count))
 
 
-def _one_of(widths: Sequence[int], width: Expr, body: Callable[[int], None]) -> None:
+def one_of(widths: Sequence[int], width: Expr, body: Callable[[int], None]) -> None:
     """Emit ``body`` of the width that is given when the code runs."""
     if len(widths) == 1:
         body(widths[0])
@@ -125,7 +127,7 @@ def _one_of(widths: Sequence[int], width: Expr, body: Callable[[int], None]) -> 
         with T.Then():
             body(widths[0])
         with T.Else():
-            _one_of(widths[1:], width, body)
+            one_of(widths[1:], width, body)
 
 
 def _largest_inside(widths: Sequence[int], rest: Expr) -> Expr:
@@ -136,7 +138,7 @@ def _largest_inside(widths: Sequence[int], rest: Expr) -> Expr:
     return found
 
 
-def _smallest_above(widths: Sequence[int], rest: Expr) -> Expr:
+def smallest_above(widths: Sequence[int], rest: Expr) -> Expr:
     """Return the smallest width that is at least ``rest``; the largest one if there is none."""
     found = T.int32(widths[0])
     for width in widths[1:]:

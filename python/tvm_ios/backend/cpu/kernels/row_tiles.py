@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How register tiles cover rows whose number is open.
 
-A tile has some rows, and there is code of it for several heights: the full one and its halves down
-to a single row. The last rows are computed by the lowest height that covers them. Where that is
-higher than what is left, the tile begins earlier, and computes some rows again.
+There is code for tiles of several heights. If the highest is low, there is code for all heights
+below it, too, and all tiles are of about one height. Otherwise there is code for the highest one
+and for its halves down to a single row. The last rows are then computed by the lowest height that
+covers them. Where that is higher than what is left, the tile begins earlier, and computes some rows
+again.
 """
 
 from __future__ import annotations
@@ -18,6 +20,10 @@ from ....ops.size import AnySize, Size
 from ..isa.emit import bind
 
 Expr = Any
+Body = Callable[[Expr, int], None]
+"""``body(first, height)`` emits a tile."""
+
+_LOW = 8  # of which there is code for all heights
 
 
 def number(size: AnySize) -> Expr:
@@ -26,56 +32,69 @@ def number(size: AnySize) -> Expr:
 
 
 def heights_of(most: int) -> tuple[int, ...]:
-    """Return the heights of tiles, of which each but the last is at most twice the next one."""
+    """Return the heights of tiles, the highest first."""
+    if most <= _LOW:
+        return tuple(range(most, 0, -1))
     result = [most]
     while result[-1] > 1:
         result.append(-(-result[-1] // 2))
     return tuple(result)
 
 
-def cover_rows(
-    rows: Expr, place: Expr, heights: Sequence[int], body: Callable[[Expr, int], None]
-) -> None:
-    """Emit group number ``place`` of ``heights[0]`` rows, which may be more than there are.
+def cover_rows(rows: Expr, place: Expr, most: int, body: Body) -> None:
+    """Emit tile number ``place`` of those that cover some rows.
 
-    Parameters
-    ----------
-    rows : Expr
-        The number of all rows.
-    place : Expr
-    heights : sequence of int
-        Of :func:`heights_of`.
-    body : callable
-        ``body(first, height)`` emits a tile.
+    There are ``ceil(rows / most)``, of which the last may become several lower ones.
     """
-    first = bind(place * heights[0])
-    left = bind(rows - first)
+    heights = heights_of(most)
+    if most <= _LOW:
+        _even(rows, place, heights, body)
+    else:
+        _overlapping(rows, place, heights, body)
+
+
+def _even(rows: Expr, place: Expr, heights: Sequence[int], body: Body) -> None:
+    """Emit a tile; the first ones may be higher than the others by a row."""
+    count = bind(T.floordiv(rows + (heights[0] - 1), heights[0]))
+    least = bind(T.floordiv(rows, count))
+    higher = bind(rows - least * count)
+    first = bind(place * least + T.min(place, higher))
+    height = bind(T.Select(place < higher, least + 1, least))
 
     def emit(n: int) -> None:
-        height, last = heights[n], n == len(heights) - 1
-        if last:  # of several rows, the next height covers them
-            body(first, height)
+        if n == len(heights) - 1:
+            body(first, heights[n])
             return
-        with T.If(tirx.And(rows >= height, left > heights[n + 1])):
+        with T.If(height == heights[n]):
             with T.Then():
-                _overlapping(rows, first, left, height, n == 0, body)
+                body(first, heights[n])
             with T.Else():
                 emit(n + 1)
 
     emit(0)
 
 
-def _overlapping(
-    rows: Expr,
-    first: Expr,
-    left: Expr,
-    height: int,
-    single: bool,
-    body: Callable[[Expr, int], None],
-) -> None:
-    """Emit tiles of a height that cover the rows that are left; no more than one if ``single``."""
-    if single:
-        body(bind(T.min(first, rows - height)), height)
-        return
-    with T.serial(T.floordiv(left + (height - 1), height)) as i:
-        body(bind(T.min(first + i * height, rows - height)), height)
+def _overlapping(rows: Expr, place: Expr, heights: Sequence[int], body: Body) -> None:
+    """Emit a tile of the first height, or of lower ones if fewer rows are left."""
+    begin = bind(place * heights[0])
+    left = bind(rows - begin)
+
+    def emit(n: int) -> None:
+        height, last = heights[n], n == len(heights) - 1
+        if last:  # of several rows, the next height covers them
+            body(begin, height)
+            return
+        with T.If(tirx.And(rows >= height, left > heights[n + 1])):
+            with T.Then():
+                if n == 0:
+                    body(bind(T.min(begin, rows - height)), height)
+                else:
+                    several(height)
+            with T.Else():
+                emit(n + 1)
+
+    def several(height: int) -> None:
+        with T.serial(T.floordiv(left + (height - 1), height)) as i:
+            body(bind(T.min(begin + i * height, rows - height)), height)
+
+    emit(0)

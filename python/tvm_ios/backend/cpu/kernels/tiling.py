@@ -9,6 +9,7 @@ the reduction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -45,7 +46,7 @@ _NEAR, _SECOND, _FAR = (_LOAD, 1.0), (0.8, 4.0), (1.5, 8.0)  # load, transfer by
 
 def choose_tile(
     core: Core,
-    columns: int,
+    columns: int | Sequence[int],
     blocks: int,
     *,
     window: Window = _ONE_TAP,
@@ -62,8 +63,10 @@ def choose_tile(
     ----------
     core : Core
         The core that runs the kernel.
-    columns, blocks : int
-        Extent of the output, in columns and in vectors of output channels.
+    columns : int or sequence of int
+        Columns of the output; or several examples of them, for which the tile is a compromise.
+    blocks : int
+        Vectors of output channels.
     window : Window
         How a column reads the input. Its taps are multiplied in as few steps as possible.
     block_bytes : int
@@ -82,13 +85,18 @@ def choose_tile(
         The fastest tile that fits into the registers.
     """
     window = replace(window, kernel=len(tap_groups(core, window)[0]))
+    lengths = [columns] if isinstance(columns, int) else columns
 
     def cost(tile: RegisterTile) -> tuple[float, int]:
         load, transfer = _fetch(core, tile.nr * block_bytes)
-        time = step_time(tile, columns, blocks, load, transfer=transfer, window=window, split=split)
+        times = [
+            step_time(tile, n, blocks, load, transfer=transfer, window=window, split=split)
+            for n in lengths
+        ]
+        time = sum(t / n for t, n in zip(times, lengths, strict=True)) if times[1:] else times[0]
         return time * _unevenness(blocks, tile.nr), -tile.mr
 
-    tiles = register_tiles(core, columns, blocks, window.kernel, _INPUTS + spare)
+    tiles = register_tiles(core, max(lengths), blocks, window.kernel, _INPUTS + spare)
     return min((t for t in tiles if not (equal and blocks % t.nr)), key=cost)
 
 

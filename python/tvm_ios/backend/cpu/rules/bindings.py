@@ -178,7 +178,7 @@ class InputBinder:
         NoRule
             If the kernel cannot broadcast the argument.
         """
-        if kind == "full":
+        if kind in ("full", "image"):
             return self.feature_map(expr, layout)
         if kind == "last" and not layout.block:
             return self.plain(expr)

@@ -11,6 +11,7 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
+from ....ops.size import AnyShape, AnySize, hint_of, hints_of, is_open, known_equal
 from ....ops.strides import Strides
 from ....ops.window import Window
 from ..kernels.layout import Layout
@@ -80,7 +81,7 @@ def from_channels(
     return Choice(kernel, (*maps, *epilogue_inputs(op, binder, layout)), layout)
 
 
-def _channels(stored: tuple[int, ...], strides: Strides, shape: tuple[int, ...]) -> list[int]:
+def _channels(stored: AnyShape, strides: Strides, shape: AnyShape) -> list[int]:
     """Return the channels of ``[N, C, H, W]`` that a rearrangement takes, in its order.
 
     Raises
@@ -91,16 +92,21 @@ def _channels(stored: tuple[int, ...], strides: Strides, shape: tuple[int, ...])
     plane = math.prod(shape[2:])
     natural = (shape[1] * plane, shape[3], 1)
     outer = (stored[0], *stored[-2:]) == (shape[0], *shape[2:]) and len(stored) >= 4
-    if not outer:
+    if not outer or is_open(stored[1:-2]):
         raise NoRule
     steps = strides.steps
     kept = zip((stored[0], *stored[-2:]), (steps[0], *steps[-2:]), natural, strict=True)
-    if any(size > 1 and step != expected for size, step, expected in kept):
+    if any(not known_equal(size, 1) and step != expected for size, step, expected in kept):
         raise NoRule
-    middle = list(zip(stored[1:-2], steps[1:-2], strict=True))
-    if any(step % plane for step in (strides.offset, *(step for _, step in middle))):
-        raise NoRule
-    places = np.array([strides.offset // plane])
-    for size, step in middle:
-        places = (places[:, None] + step // plane * np.arange(size)).reshape(-1)
+    places = np.array([_planes(strides.offset, plane)])
+    for size, step in zip(hints_of(stored[1:-2]), steps[1:-2], strict=True):
+        places = (places[:, None] + _planes(step, plane) * np.arange(size)).reshape(-1)
     return [int(place) for place in places]
+
+
+def _planes(distance: AnySize, plane: AnySize) -> int:
+    """Return how many planes a distance is."""
+    count = hint_of(distance) // hint_of(plane)
+    if not known_equal(distance, count * plane):
+        raise NoRule
+    return count

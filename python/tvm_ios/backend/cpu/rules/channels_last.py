@@ -19,7 +19,8 @@ from ....lowering.no_rule import NoRule, shape_of
 from ....ops.strides import Strides
 from ..kernels.compose import with_shapes
 from ..kernels.layout import PLAIN, Layout
-from ..kernels.rows.strided import StridedMap, strided_kernel
+from ..kernels.rows.strided import strided_kernel
+from ..kernels.rows.strided_axes import StridedMap
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
 from .strided import movement_of

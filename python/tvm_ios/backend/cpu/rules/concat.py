@@ -39,7 +39,7 @@ def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     if not is_float32(op.anchor):
         raise NoRule
     counts = [shape_of(field)[1] for field in fields]
-    if not whole_blocks(counts, Layout(config.core.lanes)) and not is_open(result):
+    if not whole_blocks(counts, Layout(config.core.lanes)):
         channels = [(i, channel) for i, count in enumerate(counts) for channel in range(count)]
         with suppress(NoRule):
             return from_channels(op, fields, channels, binder, config)

@@ -19,6 +19,7 @@ from ..kernels.conv.conv2d import conv2d_kernel
 from ..kernels.conv.fold import folds
 from ..kernels.conv.image import IMAGE
 from ..kernels.conv.shape import Conv2d
+from ..kernels.either import either_kernel
 from ..kernels.kernel import Kernel
 from ..kernels.layout import PLAIN, Layout
 from ..kernels.winograd.convolution import pack_winograd, winograd_kernel
@@ -29,6 +30,7 @@ from ..kernels.winograd.model import (
     variant_name,
     variants,
 )
+from ..kernels.winograd.open_model import choose_open, pixels_of, tiles_of
 from .base import Choice, LoweringConfig, epilogue_inputs
 from .bindings import InputBinder, InputBinding
 from .precision import bf16_speed, rounds_operands
@@ -62,6 +64,7 @@ def conv2d(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     if int8 is not None:
         return int8
     variant = config.variants.get(op.name)
+    operands: tuple[InputBinding, ...]
     if rounds_operands(op, config):
         kernel, operands = _convolve_rounded(conv, data, source, weights, binder, config, variant)
     else:
@@ -156,8 +159,8 @@ def convolve(
     binder: InputBinder,
     config: LoweringConfig,
     variant: str | None = None,
-) -> tuple[Kernel, tuple[InputBinding, InputBinding]]:
-    """Return the kernel of a convolution of one result, and the bindings of its two operands.
+) -> tuple[Kernel, tuple[InputBinding, ...]]:
+    """Return the kernel of a convolution of one result, and the bindings of its operands.
 
     Parameters
     ----------
@@ -179,15 +182,42 @@ def convolve(
 
     Returns
     -------
-    (Kernel, (InputBinding, InputBinding))
-        The kernel, and the feature map and the weights as it reads them.
+    (Kernel, tuple of InputBinding)
+        The kernel, and the feature map and the weights as it reads them, which may be packed in
+        two ways.
     """
-    image = folds(conv.hinted)
-    suits = source.block == (0 if image else config.core.lanes) and not (image and conv.is_open)
+    suits = source.block == (0 if folds(conv.hinted) else config.core.lanes)
     choice = bool(variants(conv.hinted)) and suits and constant_array(weights) is not None
+    if choice and conv.is_open:
+        return _convolve_open(conv, data, source, weights, binder, config)
     tiling = _winograd_tiling(conv, config, variant) if choice else None
     kernel, operands = _convolve_by(tiling, conv, data, source, weights, binder, config)
     return replace(kernel, variant=variant_name(tiling) if choice else None), operands
+
+
+def _convolve_open(
+    conv: Conv2d,
+    data: relax.Expr,
+    source: Layout,
+    weights: relax.Expr,
+    binder: InputBinder,
+    config: LoweringConfig,
+) -> tuple[Kernel, tuple[InputBinding, ...]]:
+    """Return the kernel of a convolution of open size, which may be either, and its operands."""
+    found = None
+    if config.winograd:
+        found = choose_open(conv, config.core, config.workers, config.balance)
+    given = (conv, data, source, weights, binder, config)
+    if found is None:
+        return _convolve_by(None, *given)
+    kernel, operands = _convolve_by(found.tiling, *given)
+    threshold = found.threshold
+    if threshold is None:
+        return kernel, operands
+    sizes = tiles_of(conv, found.tiling), pixels_of(conv)
+    direct, (_, packed) = _convolve_by(None, *given)
+    both = either_kernel(lambda: threshold.holds(*sizes), threshold, kernel, direct)
+    return (kernel, operands) if both is None else (both, (*operands, packed))
 
 
 def _convolve_by(
@@ -215,7 +245,6 @@ def _winograd_tiling(
     if not config.winograd:
         return None
     core, workers, balance = config.core, config.workers, config.balance
-    conv = conv.hinted
-    if variant in variants(conv):
-        return named_tiling(variant, conv, core, workers, balance)
+    if variant in variants(conv.hinted):
+        return named_tiling(variant, conv.hinted, core, workers, balance)
     return choose_winograd(conv, core, workers, balance, direct_speed)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from tvm import relax
@@ -12,6 +13,8 @@ from ....graph.operators import Operator
 from ....graph.recognise import normalises_channels
 from ....lowering.convolution import conv_geometry
 from ....lowering.no_rule import NoRule, shape_of
+from ....ops.epilogue import Broadcast, Epilogue
+from ....ops.size import AnyShape, is_open, same_shape
 from ....ops.window import Window
 from ....relax_ir.expressions import is_float32
 from ..kernels.conv.grouped import Groups, grouped_kernel, pack_grouped
@@ -227,8 +230,23 @@ def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Ch
     if len(result) != 4 or not blocked:
         raise NoRule
     identity = [Window(size, size, 1) for size in result[2:]]
-    planes = Planes(
-        "identity", result[0], result[1], identity[0], identity[1], epilogue=op.epilogue
-    )
-    bindings = (binder.feature_map(op.source, layout), *epilogue_inputs(op, binder, layout))
+    epilogue = _of_images(op, result)
+    planes = Planes("identity", result[0], result[1], identity[0], identity[1], epilogue=epilogue)
+    arguments = epilogue_inputs(replace(op, epilogue=epilogue), binder, layout)
+    bindings = (binder.feature_map(op.source, layout), *arguments)
     return Choice(planes_kernel(planes, layout, core), bindings, layout)
+
+
+def _of_images(op: Operator, result: AnyShape) -> Epilogue:
+    """Return the epilogue, told which of its arguments have a value for each image and channel.
+
+    Where the number of images is open, those are the factors of one image, too.
+    """
+    if not is_open(result):
+        return op.epilogue
+    shape = (*result[:2], 1, 1)
+    kinds: list[Broadcast] = [
+        "image" if kind == "any" and same_shape(shape_of(expr), shape) else kind
+        for expr, kind in zip(op.arguments, op.epilogue.arguments, strict=True)
+    ]
+    return replace(op.epilogue, arguments=tuple(kinds))

@@ -11,7 +11,7 @@ from tvm import relax
 from ....graph.operators import Operator
 from ....graph.rearrange import Rearrangement
 from ....lowering.no_rule import NoRule, shape_of
-from ....ops.size import size_of
+from ....ops.size import is_open, size_of
 from ....ops.tensor import TensorSpec
 from ....ops.window import Window
 from ....relax_ir.expressions import is_float32
@@ -21,7 +21,8 @@ from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, SharedCode
 from ..kernels.layout import PLAIN
 from ..kernels.maps.planes import Planes, planes_kernel
-from ..kernels.rows.strided import StridedMap, strided_kernel
+from ..kernels.rows.strided import strided_kernel
+from ..kernels.rows.strided_axes import StridedMap
 from ..kernels.storage import with_storage
 from .base import Choice, LoweringConfig, epilogue_inputs, row_major
 from .bindings import InputBinder, InputBinding
@@ -67,12 +68,14 @@ def sampling(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choic
     if not layout.block or len(moved.shape) != 4 or moved.shape != moved.stored:
         raise NoRule
     shape, result = shape_of(source), moved.shape
-    (*planes, down, right), (y, x) = moved.strides.steps, divmod(moved.strides.offset, shape[3])
-    stride, beyond = divmod(down, shape[3])
+    (*planes, down, right), offset = moved.strides.steps, moved.strides.offset
+    y, x, stride, beyond = offset // shape[3], offset % shape[3], down // shape[3], down % shape[3]
     whole = result[:2] == shape[:2] and planes == [
         shape[1] * shape[2] * shape[3],
         shape[2] * shape[3],
     ]
+    if is_open((stride, beyond, right, y, x)):
+        raise NoRule
     if not whole or beyond or y >= shape[2] or min(stride, right) < 1:
         raise NoRule
     rows = Window(shape[2], result[2], 1, stride, before=-y)

@@ -13,7 +13,7 @@ from ..node_emitter import NodeEmitter
 from .integers import check_bytes, less_zero, placed
 from .quantization import requantized
 from .table import operator
-from .window import WINDOW, Window, window_of
+from .window import WINDOW, Window, window_of, with_known_padding
 
 Sizes = Sequence[int]
 
@@ -36,6 +36,7 @@ def convolved(
     emit: NodeEmitter, data: relax.Expr, weight: relax.Expr, window: Window, group: int
 ) -> relax.Expr:
     """Return the products with weights at all places of a window."""
+    data, window = with_known_padding(emit, data, window, 0)
     spatial = _spatial(emit, data)
     build = getattr(relax.op.nn, f"conv{len(spatial)}d")
     return emit(

@@ -175,6 +175,7 @@ def interpolated(
     changed = {axis: each for axis, each in along.items() if not each.is_identity}
     for each in changed.values():
         if each.is_open:
+            _check_corners(emit, each)
             continue
         product = each.size * each.scale
         if each.coordinates == "align_corners" and each.scale < 1 and product % 1 > 1e-4:
@@ -196,6 +197,15 @@ def interpolated(
         along_axis = along_open_axis if each.is_open else _along
         data = along_axis(emit, data, axis, each, outside)
     return data if dtype_of(data) == dtype else emit.cast(data, dtype)
+
+
+def _check_corners(emit: NodeEmitter, each: Interpolation) -> None:
+    shrinks = each.scale is not None and each.scale < 1
+    if each.coordinates == "align_corners" and shrinks and not each.is_of_ratio:
+        raise emit.error(
+            f"aligns the corners of an open size times {each.scale:g}, which ONNX leaves open; "
+            "export the model with sizes instead of scales."
+        )
 
 
 def _is_of_tvm(data: relax.Expr, along: dict[int, Interpolation]) -> bool:

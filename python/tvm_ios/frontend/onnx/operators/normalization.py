@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tvm import relax
 
+from ....ops.size import require_equal
 from ...emitter import dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..tensors import name_of_type
@@ -37,6 +38,9 @@ def batch_normalization(
     if training_mode:
         return _in_training(emit, data, scale, bias, [mean, variance], epsilon, momentum)
     factors = [emit.cast(factor, dtype_of(data)) for factor in (scale, bias, mean, variance)]
+    channels = shape_of(data)[1]
+    if not all(require_equal(size, channels) for factor in factors for size in shape_of(factor)):
+        raise emit.error(f"has factors of other numbers of elements than {channels} channels.")
     norm = emit(relax.op.nn.batch_norm(data, *factors, axis=1, epsilon=epsilon, training=False))
     return (emit(relax.TupleGetItem(norm, 0)),)
 

@@ -14,6 +14,7 @@ from ....ops.size import (
     ceil_div,
     hints_of,
     is_empty,
+    is_known,
     is_open,
     known_equal,
     largest,
@@ -21,6 +22,7 @@ from ....ops.size import (
     require_least,
     require_most,
     same_shape,
+    size_of,
     smallest,
 )
 from ...emitter import constant, dtype_of, is_constant, shape_of
@@ -117,7 +119,9 @@ def _bounds(start: AnySize, end: AnySize, step: int, size: AnySize) -> _Bounds:
     if is_open((start, end, size)):
         if step < 0:
             return _place(start, size, size - 1), _place(end, size, size - 1, -1), step
-        return _place(start, size, size), _place(end, size, size), step
+        # No element is a size that is not supported, so that a begin is a place of the axis.
+        inside = not is_open([start]) and start >= 0 and require_least(size, start + 1)
+        return start if inside else _place(start, size, size), _place(end, size, size), step
     begin, end, step = slice(start, end, step).indices(size)
     return (max(begin, 0), end, step) if size else (0, 0, step)
 
@@ -125,9 +129,7 @@ def _bounds(start: AnySize, end: AnySize, step: int, size: AnySize) -> _Bounds:
 def _place(place: AnySize, size: AnySize, last: AnySize, first: int = 0) -> AnySize:
     """Return a place that may count from the end of an axis, between the first and the last."""
     if not is_open([place]):
-        if place < 0:
-            return largest(first, size + place)
-        return place if place <= 1 and known_equal(last, size) else smallest(place, last)
+        return largest(first, size + place) if place < 0 else smallest(place, last)
     if place < 0:  # for the example
         return largest(first, size + place)
     return _fitting(place, last)
@@ -165,7 +167,35 @@ def _sliced(emit: NodeEmitter, data: relax.Expr, ranges: dict[int, _Bounds]) -> 
         for axis, (begin, end, step) in moved.items()
     ]
     begins, steps = ([r[i] for r in moved.values()] for i in (0, 2))
-    return emit(relax.op.strided_slice(data, list(moved), begins, ends, steps))
+    part = relax.op.strided_slice(data, list(moved), begins, ends, steps)
+    whole = [lengths.get(axis, size) for axis, size in enumerate(shape)]
+    if is_open(shape) and not _is_seen(emit, part, whole):
+        return _taken(emit, data, moved, lengths)
+    return emit(part)
+
+
+def _is_seen(emit: NodeEmitter, part: relax.Expr, shape: Sequence[AnySize]) -> bool:
+    """Return whether Relax sees the shape of a part."""
+    sizes = emit.builder.normalize(part).ty.shape
+    if sizes is None or not all(map(is_known, sizes.values)):
+        return False
+    try:
+        return same_shape([size_of(size) for size in sizes.values], shape)
+    except TypeError:  # it is not made of sizes alone
+        return False
+
+
+def _taken(
+    emit: NodeEmitter, data: relax.Expr, ranges: dict[int, _Bounds], lengths: dict[int, AnySize]
+) -> relax.Expr:
+    """Slice by places, one axis after the other."""
+    for axis, (begin, _, step) in ranges.items():
+        places = emit.positions(lengths[axis], "int64")
+        if step != 1:
+            places = emit(relax.op.multiply(places, emit.scalar(step, places)))
+        places = emit(relax.op.add(places, emit.sizes(begin)))
+        data = emit(relax.op.take(data, places, axis, "clip"))
+    return data
 
 
 def _is_whole(bounds: _Bounds, size: AnySize) -> bool:
@@ -243,7 +273,7 @@ def _padded(
         return _padded_by_computed(emit, data, widths, value)
     number = 0.0 if value is None else emit.number(value, "the value that it pads with")
     if any(map(is_open, widths.values())):
-        return _padded_by_places(emit, data, widths, mode, number)
+        return padded_by_places(emit, data, widths, mode, number)
     flat = [n for axis in range(len(shape_of(data))) for n in widths.get(axis, (0, 0))]
     return emit(relax.op.nn.pad(data, flat, _EDGES[mode], number))
 
@@ -266,7 +296,7 @@ def _padded_by_computed(
     return data
 
 
-def _padded_by_places(
+def padded_by_places(
     emit: NodeEmitter,
     data: relax.Expr,
     widths: dict[int, tuple[AnySize, AnySize]],

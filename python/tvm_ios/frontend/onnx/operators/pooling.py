@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from ....ops.size import AnySize, Size, is_open, known_equal, same_shape
 from ...emitter import constant, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..numbers import is_integer
 from .convolution import convolved
 from .table import Value, operator
-from .window import WINDOW, Window, window_of
+from .window import WINDOW, Window, window_of, with_known_padding
 
-Sizes = Sequence[int]
+Sizes = Sequence[AnySize]
 
 
 def _pool(
@@ -45,9 +46,12 @@ def _pool(
 
 
 def _reaching(window: Window, sizes: Sizes, ceil: bool) -> Window:
-    """Return a window with as much padding as its last place needs."""
+    """Return a window with as much padding as its last place needs; see :func:`_cropped`."""
     if not ceil:
         return window
+    if is_open(sizes):
+        pairs = zip(window.after, window.strides, strict=True)
+        return replace(window, after=[after + stride - 1 for after, stride in pairs])
     after = [
         max((count - 1) * stride + extent - size - before, 0)
         for count, stride, extent, size, before in zip(
@@ -56,6 +60,15 @@ def _reaching(window: Window, sizes: Sizes, ceil: bool) -> Window:
         )
     ]  # fmt: skip
     return replace(window, after=after)
+
+
+def _cropped(
+    emit: NodeEmitter, result: relax.Expr, data: relax.Expr, padded: Window, ceil: bool
+) -> relax.Expr:
+    """Leave out the last places of a window that reaches further than sizes need."""
+    for axis, count in enumerate(padded.counts(shape_of(data)[2:], ceil), 2):
+        result = emit.slice(result, axis, 0, count)
+    return result
 
 
 def _least(dtype: str) -> float:
@@ -73,14 +86,19 @@ def max_pool(
 ) -> Value:
     """Return the largest elements of windows, and their places in the flattened data."""
     if not emit.wants(1):
-        return (_pool(emit, "max", data, _moved(emit, data, ceil_mode, window)),)
+        padded = window_of(emit, shape_of(data)[2:], **window)
+        moved = _reaching(padded, shape_of(data)[2:], bool(ceil_mode))
+        ahead = with_known_padding(emit, data, moved, _least(dtype_of(data)))
+        pooled = _pool(emit, "max", *ahead)
+        return (_cropped(emit, pooled, data, padded, bool(ceil_mode)),)
     largest, places = largest_with_places(
         emit, data, ceil_mode=ceil_mode, storage_order=storage_order, **window
     )
     shape = shape_of(data)
-    planes = np.arange(shape[0] * shape[1]) * math.prod(shape[2:])
-    offsets = planes.reshape([*shape[:2], *[1] * len(shape[2:])])
-    return largest, emit(relax.op.add(places, constant(offsets)))
+    numbers = emit.positions(shape[0] * shape[1], "int64")
+    planes = emit.product(numbers, relax.const(math.prod(shape[2:]), "int64"))
+    offsets = emit.reshape(planes, [*shape[:2], *[1] * len(shape[2:])])
+    return largest, emit(relax.op.add(places, offsets))
 
 
 def _moved(
@@ -102,6 +120,8 @@ def largest_with_places(
 
     The elements of each window are gathered side by side.
     """
+    if is_open(shape_of(data)[2:]):
+        raise emit.error("returns places in images of open sizes; give their sizes.")
     moved = _moved(emit, data, ceil_mode, window)
     shape, rank = shape_of(data), len(moved.kernel)
     places, inside = _places(moved, shape[2:])
@@ -156,11 +176,14 @@ def average_pool(
     sizes = shape_of(data)[2:]
     padded = window_of(emit, sizes, **window)
     whole = _reaching(padded, sizes, bool(ceil_mode))
-    counting = bool(count_include_pad) and any(padded.padding)
-    beyond = any(more > less for more, less in zip(whole.after, padded.after, strict=True))
-    if any(hole > 1 for hole in padded.dilations) or (counting and beyond):
-        return _mean_of_windows(emit, data, whole, padded, counting)
-    return _pool(emit, "avg", data, whole, count_include_pad=counting)
+    pads = not all(known_equal(number, 0) for number in padded.padding)
+    counting = bool(count_include_pad) and pads
+    beyond = is_open(whole.padding) or (counting and not same_shape(whole.after, padded.after))
+    if any(hole > 1 for hole in padded.dilations) or beyond:
+        mean = _mean_of_windows(emit, data, whole, padded, counting)
+    else:
+        mean = _pool(emit, "avg", data, whole, count_include_pad=counting)
+    return _cropped(emit, mean, data, padded, bool(ceil_mode))
 
 
 def _mean_of_windows(
@@ -168,6 +191,8 @@ def _mean_of_windows(
 ) -> relax.Expr:
     """Divide sums of windows, which are depthwise convolutions, by what they count."""
     total = _sum_of_windows(emit, data, whole)
+    if is_open(shape_of(data)[2:]):
+        return _divided_by_counts(emit, total, shape_of(data)[2:], whole, padded, counting)
     counts = np.ones([1] * len(whole.kernel))
     for axis, size in enumerate(shape_of(data)[2:]):
         first = -padded.before[axis] if counting else 0
@@ -180,8 +205,38 @@ def _mean_of_windows(
     return emit(relax.op.divide(total, divisor))
 
 
+def _divided_by_counts(
+    emit: NodeEmitter,
+    total: relax.Expr,
+    sizes: Sizes,
+    whole: Window,
+    padded: Window,
+    counting: bool,
+) -> relax.Expr:
+    """Divide sums by how many elements of each window count, along each axis."""
+    for axis, size in enumerate(sizes):
+        first: AnySize = -padded.before[axis] if counting else 0
+        last = size + (padded.after[axis] if counting else 0)
+        numbers = emit.positions(shape_of(total)[2 + axis], "int64")
+        steps = emit(relax.op.multiply(numbers, relax.const(whole.strides[axis], "int64")))
+        begins = emit(relax.op.subtract(steps, emit.sizes(whole.before[axis])))
+        holes = constant((np.arange(whole.kernel[axis]) * whole.dilations[axis])[None])
+        rows = emit.reshape(begins, [shape_of(total)[2 + axis], 1])
+        places = emit(relax.op.add(rows, holes))
+        above = emit(relax.op.greater_equal(places, emit.sizes(first)))
+        below = emit(relax.op.less(places, emit.sizes(last)))
+        inside = emit.cast(emit(relax.op.logical_and(above, below)), dtype_of(total))
+        counts = emit(relax.op.sum(inside, [1]))
+        total = emit(relax.op.divide(total, emit.along(counts, 2 + axis, len(shape_of(total)))))
+    return total
+
+
 def _sum_of_windows(emit: NodeEmitter, data: relax.Expr, window: Window) -> relax.Expr:
     channels = shape_of(data)[1]
+    if isinstance(channels, Size):
+        batch, _, *sizes = shape_of(data)
+        planes = _sum_of_windows(emit, emit.reshape(data, [batch * channels, 1, *sizes]), window)
+        return emit.reshape(planes, [batch, channels, *shape_of(planes)[2:]])
     ones = emit.full([channels, 1, *window.kernel], 1, dtype_of(data))
     return convolved(emit, data, ones, window, channels)
 
@@ -190,7 +245,10 @@ def sum_pool(
     emit: NodeEmitter, data: relax.Expr, *, ceil_mode: int = 0, **window: Any
 ) -> relax.Expr:
     """Return sums of windows."""
-    return _sum_of_windows(emit, data, _moved(emit, data, ceil_mode, window))
+    padded = window_of(emit, shape_of(data)[2:], **window)
+    whole = _reaching(padded, shape_of(data)[2:], bool(ceil_mode))
+    total = _sum_of_windows(emit, data, whole)
+    return _cropped(emit, total, data, padded, bool(ceil_mode))
 
 
 @operator("LpPool", shared=WINDOW)

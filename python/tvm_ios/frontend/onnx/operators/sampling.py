@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 from tvm import relax
 
+from ....ops.size import AnySize, Size, largest
 from ...emitter import constant, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from .table import operator
@@ -80,21 +81,28 @@ Neighbour = tuple[relax.Expr, relax.Expr | None]
 """The places along an axis as whole numbers, and their weights."""
 
 
-def _origin(emit: NodeEmitter, at: relax.Expr, size: int, aligned: bool) -> relax.Expr:
+def _origin(emit: NodeEmitter, at: relax.Expr, size: AnySize, aligned: bool) -> relax.Expr:
     """Return the place in pixels of a coordinate from -1 to 1."""
     if aligned:
         moved = relax.op.add(at, emit.scalar(1, at))
-        return emit(relax.op.multiply(moved, emit.scalar((size - 1) / 2, at)))
-    moved = relax.op.multiply(at, emit.scalar(size / 2, at))
-    return emit(relax.op.add(moved, emit.scalar((size - 1) / 2, at)))
+        return emit(relax.op.multiply(moved, half_of(emit, size - 1, at)))
+    moved = relax.op.multiply(at, half_of(emit, size, at))
+    return emit(relax.op.add(moved, half_of(emit, size - 1, at)))
+
+
+def half_of(emit: NodeEmitter, size: AnySize, like: relax.Expr) -> relax.Expr:
+    """Return half a size in the type of a tensor."""
+    if not isinstance(size, Size):
+        return emit.scalar(size / 2, like)
+    return emit(relax.op.multiply(emit.scalar(size, like), emit.scalar(0.5, like)))
 
 
 class Border:
     """What lies beyond the ends of an axis."""
 
-    def __init__(self, mode: str, size: int, aligned: bool) -> None:
+    def __init__(self, mode: str, size: AnySize, aligned: bool) -> None:
         self._mode, self._size = mode, size
-        self._low, self._high = (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
+        self._low, self._span = (0.0, size - 1) if aligned else (-0.5, size)
 
     def neighbours(self, emit: NodeEmitter, origin: relax.Expr, degree: int) -> list[Neighbour]:
         """Return the neighbours of a place, of which there are the degree and one more."""
@@ -115,25 +123,34 @@ class Border:
     def _moved(self, emit: NodeEmitter, place: relax.Expr) -> relax.Expr:
         """Return the place within the ends that one beyond stands for."""
         if self._mode == "border":
-            return emit(relax.op.clip(place, 0.0, self._size - 1.0))
+            return self._within(emit, place)
         if self._mode == "zeros":
             return place
-        span = self._high - self._low
-        if span <= 0:
+        twice = 2 * self._span
+        if not isinstance(twice, Size) and twice <= 0:
             return emit(relax.op.multiply(place, emit.scalar(0, place)))
         low = emit.scalar(self._low, place)
         distance = emit(relax.op.abs(relax.op.subtract(place, low)))
-        turns = emit(relax.op.floor(relax.op.divide(distance, emit.scalar(2 * span, place))))
-        whole = emit(relax.op.multiply(turns, emit.scalar(2 * span, place)))
+        if isinstance(twice, Size):
+            twice = largest(twice, 1)  # for one element, which all places stand for
+        period = emit.scalar(twice, place)
+        turns = emit(relax.op.floor(relax.op.divide(distance, period)))
+        whole = emit(relax.op.multiply(turns, period))
         rest = emit(relax.op.subtract(distance, whole))
-        back = emit(relax.op.subtract(emit.scalar(2 * span, place), rest))
+        back = emit(relax.op.subtract(period, rest))
         reflected = emit(relax.op.add(emit(relax.op.minimum(rest, back)), low))
-        return emit(relax.op.clip(reflected, 0.0, self._size - 1.0))
+        return self._within(emit, reflected)
+
+    def _within(self, emit: NodeEmitter, place: relax.Expr) -> relax.Expr:
+        """Return the nearest place that is an element's."""
+        if not isinstance(self._size, Size):
+            return emit(relax.op.clip(place, 0.0, self._size - 1.0))
+        low = emit(relax.op.maximum(place, emit.scalar(0, place)))
+        return emit(relax.op.minimum(low, emit.scalar(self._size - 1, place)))
 
     def _inside(self, emit: NodeEmitter, place: relax.Expr, weight: relax.Expr | None) -> Neighbour:
         """Return a place within the ends; its weight is 0 where zeros are beyond."""
-        last = float(self._size - 1)
-        limited = emit(relax.op.clip(place, 0.0, last))
+        limited = self._within(emit, place)
         if self._mode == "zeros":
             same = emit.cast(emit(relax.op.equal(limited, place)), dtype_of(place))
             weight = same if weight is None else emit(relax.op.multiply(weight, same))
@@ -184,13 +201,13 @@ def _rows(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
 def _term(
     emit: NodeEmitter,
     rows: relax.Expr,
-    count: int,
-    sizes: Sequence[int],
+    count: AnySize,
+    sizes: Sequence[AnySize],
     corner: Sequence[Neighbour],
 ) -> relax.Expr:
     """Return the pixels of one neighbour along each axis, times their weights."""
     ndim = len(shape_of(corner[0][0]))
-    place = emit.along(constant(np.arange(count)), 0, ndim)
+    place = emit.along(emit.positions(count, "int64"), 0, ndim)
     weight: relax.Expr | None = None
     for size, (at, factor) in zip(sizes, corner, strict=True):
         place = emit(relax.op.add(relax.op.multiply(place, emit.scalar(size, place)), at))

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tvm import relax
+
+from ....ops.size import AnySize, ceil_div, is_open, largest, smallest
 from ..node_emitter import NodeEmitter
+from .parts import padded_by_places
 
-Sizes = Sequence[int]
+Sizes = Sequence[AnySize]
 WINDOW = frozenset(("auto_pad", "dilations", "kernel_shape", "pads", "strides"))
 AUTOMATIC = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
@@ -20,18 +24,18 @@ class Window:
     Attributes
     ----------
     kernel, strides, dilations : list of int
-    before, after : list of int
+    before, after : list of sizes
         The padding of each axis.
     """
 
     kernel: list[int]
     strides: list[int]
     dilations: list[int]
-    before: list[int]
-    after: list[int]
+    before: list[AnySize]
+    after: list[AnySize]
 
     @property
-    def padding(self) -> list[int]:
+    def padding(self) -> list[AnySize]:
         """All numbers before, then all behind."""
         return [*self.before, *self.after]
 
@@ -40,7 +44,7 @@ class Window:
         """How many elements the window covers, with its holes."""
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
 
-    def counts(self, sizes: Sizes, ceil: bool = False) -> list[int]:
+    def counts(self, sizes: Sizes, ceil: bool = False) -> list[AnySize]:
         """Return the number of places along each axis.
 
         Parameters
@@ -58,12 +62,13 @@ class Window:
         ]
 
 
-def _count(size: int, extent: int, stride: int, before: int, after: int, ceil: bool) -> int:
+def _count(
+    size: AnySize, extent: int, stride: int, before: AnySize, after: AnySize, ceil: bool
+) -> AnySize:
     free = size + before + after - extent
     if not ceil:
         return free // stride + 1
-    count = -(-free // stride) + 1
-    return count - 1 if (count - 1) * stride >= size + before else count
+    return smallest(ceil_div(free, stride) + 1, ceil_div(size + before, stride))
 
 
 def window_of(
@@ -99,6 +104,8 @@ def window_of(
         raise emit.error("needs the attribute kernel_shape.")
     if kernel_shape is not None and list(kernel_shape) != list(kernel):
         raise emit.error(f"has kernel_shape={list(kernel_shape)}, but a kernel of {list(kernel)}.")
+    if is_open(kernel):
+        raise emit.error(f"has a kernel of {list(kernel)}, whose sizes must not be open.")
     rank = len(sizes)
     steps, holes = list(strides or [1] * rank), list(dilations or [1] * rank)
     around = list(pads or [0] * (2 * rank))
@@ -119,10 +126,23 @@ def window_of(
     total = [0] * rank
     if auto_pad != "VALID":
         total = [
-            max((-(-size // step) - 1) * step + extent - size, 0)
+            largest((ceil_div(size, step) - 1) * step + extent - size, 0)
             for size, step, extent in zip(sizes, steps, window.extents, strict=True)
         ]
     half = [number // 2 for number in total]
     rest = [number - less for number, less in zip(total, half, strict=True)]
     before, after = (rest, half) if auto_pad == "SAME_LOWER" else (half, rest)
     return Window(window.kernel, steps, holes, before, after)
+
+
+def with_known_padding(
+    emit: NodeEmitter, data: relax.Expr, window: Window, value: float
+) -> tuple[relax.Expr, Window]:
+    """Return data that are padded where that depends on open sizes, and a window without it."""
+    if not is_open(window.padding):
+        return data, window
+    pads = zip(window.before, window.after, strict=True)
+    widths = {2 + axis: pair for axis, pair in enumerate(pads)}
+    none: list[AnySize] = [0] * len(window.before)
+    padded = padded_by_places(emit, data, widths, "constant", value)
+    return padded, replace(window, before=none, after=none)

@@ -11,7 +11,8 @@ from tvm import relax
 from support.networks import NATIVE, TARGETS, few_stages, run_kernel, run_vm
 from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.isa.int8 import WHOLE, Integers
-from tvm_ios.backend.cpu.kernels.rows.strided import StridedMap, strided_kernel
+from tvm_ios.backend.cpu.kernels.rows.strided import strided_kernel
+from tvm_ios.backend.cpu.kernels.rows.strided_axes import StridedMap
 from tvm_ios.backend.cpu.kernels.storage import with_storage
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.ops.strides import Strides

@@ -57,9 +57,8 @@ class OpenStrip(Strip):
             self._keys(begin, bind(T.min(size, keys - begin)))
 
     def _key_tiles(self, count: Expr, size: int, body: Callable[[Expr, int], None]) -> None:
-        heights = heights_of(size)
         with T.serial(T.floordiv(count + (size - 1), size)) as place:
-            cover_rows(count, place, heights, body)
+            cover_rows(count, place, size, body)
 
     def _value_tiles(self, size: int, body: Callable[[Expr, int], None]) -> None:
         heights = [*heights_of(size), 0]

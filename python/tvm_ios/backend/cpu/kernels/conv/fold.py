@@ -14,15 +14,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tvm import tirx
 from tvm.tirx.script import builder as T
 
+from .....ops.size import ceil_div
 from .....ops.tir_function import tile_scope
 from .....ops.window import Window
-from ...isa.emit import lanes_of, loop, unroll, zeros
+from ...isa.emit import bind, lanes_of, loop, unroll, zeros
 from ..layout import blocks
 from .shape import Conv2d
 
 Expr = Any
+
+_Store = Callable[[Expr, Expr, Expr, Expr], None]
+"""``store(block, column, lanes, value)`` emits the store of some lanes of a square."""
 
 _STRIDES = (2, 4)  # a row of a square is part of a vector
 _CHANNELS = 4  # at most; others fill the lanes of a vector without folding
@@ -57,7 +62,7 @@ def folded(conv: Conv2d) -> Conv2d:
 def _folded_window(window: Window) -> Window:
     stride, before = window.stride, blocks(window.before, window.stride)
     taps = blocks(window.kernel + _missing(window), stride)
-    return Window(blocks(window.size, stride), window.out, taps, before=before)
+    return Window(ceil_div(window.size, stride), window.out, taps, before=before)
 
 
 def _missing(window: Window) -> int:
@@ -105,9 +110,7 @@ class Folding:
         assert lanes % self._stride == 0, "the row of a square lies in a block"
         self._high, self._wide = conv.rows.size, conv.columns.size
 
-    def emit(
-        self, source: Any, image: Expr, row: Expr, store: Callable[[Expr, Expr, Expr, Expr], None]
-    ) -> None:
+    def emit(self, source: Any, image: Expr, row: Expr, store: _Store) -> None:
         """Emit a row of squares.
 
         Parameters
@@ -138,16 +141,12 @@ class Folding:
         self,
         y: Expr,
         load: Callable[[Expr, Expr, int], Expr],
-        store: Callable[[Expr, Expr, Expr, Expr], None],
+        store: _Store,
     ) -> None:
         """Emit row ``y`` of the squares."""
         stride = self._stride
         full, rest = divmod(self._wide, stride)
-
-        def part(x: Expr, channel: Expr, first: int, width: int, value: Expr) -> None:
-            lane = (y * self._channels + channel) * stride + first
-            with tile_scope():
-                store(lane // self._lanes, x, lanes_of(lane % self._lanes, width), value)
+        part = self._parts(y, store)
 
         def square(x: Expr) -> None:
             unroll(0, self._channels, lambda c: part(x, c, 0, stride, load(x, c, stride)))
@@ -161,10 +160,63 @@ class Folding:
         if rest:
             unroll(0, self._channels, last)
 
-    def _clear(self, store: Callable[[Expr, Expr, Expr, Expr], None]) -> None:
+    def _parts(self, y: Expr, store: _Store) -> Callable[..., None]:
+        """Return what stores some pixels of row ``y`` of a square, of one channel."""
+
+        def part(x: Expr, channel: Expr, first: Expr, width: int, value: Expr) -> None:
+            lane = (y * self._channels + channel) * self._stride + first
+            with tile_scope():
+                store(lane // self._lanes, x, lanes_of(lane % self._lanes, width), value)
+
+        return part
+
+    def emit_some(
+        self, source: Any, image: Expr, row: Expr, columns: tuple[Expr, Expr], store: _Store
+    ) -> None:
+        """Emit some squares of a row of an image of any size.
+
+        Parameters
+        ----------
+        source, image, row, store
+            As :meth:`emit` takes them.
+        columns : (Expr, Expr)
+            The first square, and the number of squares.
+        """
+        stride, (first, count) = self._stride, columns
+
+        def pixels(y: Expr) -> None:
+            line, part = bind(row * stride + y), self._parts(y, store)
+
+            def load(x: Expr, channel: Expr, width: int) -> Expr:
+                return source[image, channel, line, lanes_of(x, width)]
+
+            def whole(x: Expr, channel: Expr) -> None:
+                part(x, channel, 0, stride, load(x * stride, channel, stride))
+
+            def single(x: Expr, channel: Expr, pixel: Expr) -> None:
+                place = x * stride + pixel
+                part(x, channel, pixel, 1, T.float32(0))
+                with T.If(tirx.And(line < self._high, place < self._wide)), T.Then():
+                    part(x, channel, pixel, 1, load(place, channel, 1))
+
+            def square(i: Expr) -> None:
+                x = bind(first + i)
+                with T.If(tirx.And(line < self._high, (x + 1) * stride <= self._wide)):
+                    with T.Then():
+                        unroll(0, self._channels, lambda c: whole(x, c))
+                    with T.Else(), T.serial(self._channels) as c, T.serial(stride) as pixel:
+                        single(x, c, pixel)
+
+            loop(count, square)
+
+        unroll(0, stride, pixels)
+        self._clear(store, columns)
+
+    def _clear(self, store: _Store, columns: tuple[Expr, Expr] | None = None) -> None:
         """Clear the lanes behind the last channel: numbers that are left there may be slow."""
         block, first = divmod(self._channels * self._stride**2, self._lanes)
         if first:
             width = self._lanes - first
             lanes, value = lanes_of(first, width), zeros(width)
-            loop(blocks(self._wide, self._stride), lambda x: store(block, x, lanes, value))
+            begin, count = columns or (0, blocks(self._wide, self._stride))
+            loop(count, lambda x: store(block, begin + x, lanes, value))

@@ -29,9 +29,10 @@ from tvm.tirx.script import builder as T
 from .....ops.tensor import TensorSpec
 from ...core import Core
 from ...isa.emit import Accumulators, bind, lanes_of, loop, select, shuffled, splat, zeros
-from ..kernel import Kernel, Phase
+from ..kernel import Kernel, phase
 from ..layout import Layout, blocks
 from ..maps.planes import Planes, PlanesEmitter
+from ..open_row import guarded_places
 from ..taps import ColumnTile, add_taps, each_group, rows_inside
 
 Expr = Any
@@ -167,8 +168,9 @@ def grouped_kernel(
         key=("grouped", planes, groups, channels, layout, core),
         inputs=emitter.input_specs(),
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
-        phases=(Phase(emitter.num_tiles, emitter.emit),),
+        phases=(phase(emitter.num_tiles, emitter.emit),),
         plane=emitter.plane_tiles(),
+        order=emitter.order,
         narrows=True,
     )
 
@@ -220,15 +222,16 @@ class _GroupedEmitter(PlanesEmitter):
         sums = Accumulators(tile.width, self.lanes, zeros(self.lanes))
 
         def add_row(row_tap: Expr, source_row: Expr) -> None:
-            pixel = bind(source_row * p.columns.size + begin)
+            line = bind(source_row * p.columns.size + (0 if tile.guarded else begin))
 
             def group(taps: range, left: Expr) -> None:
                 def add(channel: Expr, load: Callable[[Expr], Expr]) -> None:
                     weights = [buffers[1], block, channel, row_tap, left]
                     add_taps(p.columns, tile, taps, [sums], load, partial(self._weight, *weights))
 
-                start = pixel + left * p.columns.dilation
-                permutation(partial(self._vector, buffers[0], image, start), add)
+                start = (begin if tile.guarded else 0) + left * p.columns.dilation
+                read = partial(self._vector, buffers[0], image, line, start, tile.guarded)
+                permutation(read, add)
 
             each_group(self.core, p.columns, tile, group)
 
@@ -247,12 +250,28 @@ class _GroupedEmitter(PlanesEmitter):
     ) -> Expr:
         return weights[block, channel, row_tap, left + tap, lanes_of(0, self.lanes)]
 
-    def _vector(self, source: Any, image: Expr, pixel: Expr, index: Expr, distance: Expr) -> Expr:
-        """Return a pixel of block ``index`` of the input."""
+    def _vector(
+        self,
+        source: Any,
+        image: Expr,
+        line: Expr,
+        begin: Expr,
+        guarded: bool,
+        index: Expr,
+        distance: Expr,
+    ) -> Expr:
+        """Return a pixel of block ``index`` of the input.
+
+        It lies behind pixel ``line``, the begin of a row if its column must be tested.
+        """
         if self.source_blocks % self.groups.blocks_read(self.lanes):
             # The last period may end early, where lanes that nobody reads have no group.
             index = T.min(index, self.source_blocks - 1)
-        return source[image, index, pixel + distance, lanes_of(0, self.lanes)]
+        vector = lanes_of(0, self.lanes)
+        if not guarded:
+            return source[image, index, line + begin + distance, vector]
+        inside, column = guarded_places(self.planes.columns, begin, distance)
+        return T.Select(inside, source[image, index, line + column, vector], zeros(self.lanes))
 
     def _permutation(self, block: _Block) -> _EachChannel:
         """Return what loads each input channel of the groups of a block."""

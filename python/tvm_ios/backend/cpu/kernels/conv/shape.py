@@ -22,6 +22,9 @@ from ..tiling import RegisterTile, choose_tile, tile_matmul_register_tile
 
 Expr = Any
 
+_SCALES = 0.4, 1.0, 1.5  # of the height and the width that are assumed
+_BATCHES = 1, 4  # times the batch that is assumed
+
 
 @dataclass(frozen=True)
 class Conv2d:
@@ -71,6 +74,32 @@ class Conv2d:
         """The convolution of the sizes that are assumed."""
         rows, columns = self.rows.hinted, self.columns.hinted
         return replace(self, batch=hint_of(self.batch), rows=rows, columns=columns)
+
+    @property
+    def examples(self) -> tuple[Conv2d, ...]:
+        """The convolution of smaller and larger images, and batches, than are assumed.
+
+        A kernel of open sizes should be fast for all of them. Of known sizes there is one.
+        """
+        known = self.hinted
+        axes = [is_open((axis.size, axis.out)) for axis in (self.rows, self.columns)]
+        return tuple(
+            replace(
+                known,
+                batch=count * known.batch,
+                rows=_scaled(known.rows, scale if axes[0] else 1.0),
+                columns=_scaled(known.columns, scale if axes[1] else 1.0),
+            )
+            for scale in (_SCALES if any(axes) else (1.0,))
+            for count in (_BATCHES if is_open((self.batch,)) else (1,))
+        )
+
+
+def _scaled(window: Window, scale: float) -> Window:
+    """Return a window over an axis of another length, with the same padding."""
+    out = max(1, round(scale * window.out))
+    difference = (out - window.out) * window.stride
+    return replace(window, size=max(1, window.size + difference), out=out)
 
 
 class ConvShape:
@@ -138,7 +167,7 @@ class ConvShape:
         block_bytes = 4 * math.prod(self.weights_shape[1:])
         return choose_tile(
             core,
-            columns,
+            self._lengths() if self.conv.is_open else columns,
             self.group_blocks,
             window=self.columns,
             block_bytes=block_bytes,
@@ -146,6 +175,11 @@ class ConvShape:
             spare=self.multiplication.spare,
             split=self.multiplication.split,
         )
+
+    def _lengths(self) -> list[int]:
+        """Return examples of the columns of an open row."""
+        examples = dict.fromkeys((c.rows.out, c.columns.out) for c in self.conv.examples)
+        return [rows * columns if self.flat else columns for rows, columns in examples]
 
     @property
     def weights_shape(self) -> tuple[int, ...]:

@@ -109,7 +109,7 @@ class ConvTile:
         conv = self.conv
         begin = bind(conv.columns.position(first, 0))
         ahead = self._ahead(first)
-        copied = self._copied(tile) if tile.guarded else None
+        copied: Any = self._copied(tile) if tile.guarded else None
 
         def channel_block(index: Expr) -> None:
             channels = conv.in_block
@@ -243,6 +243,8 @@ class ConvTile:
             index = group * (conv.steps // conv.in_block) + index
         if conv.source.block:
             return [self.image, index, row * conv.columns.size + column, c]
+        if conv.flat and conv.conv.is_open:
+            return [self.image, index, column]  # see :meth:`ConvShape.operands`
         if conv.flat:
             width = conv.conv.columns.size
             return [self.image, index, column // width, column % width]

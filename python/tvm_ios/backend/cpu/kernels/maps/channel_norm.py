@@ -17,16 +17,20 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.size import AnySize, ceil_div, hint_of, is_open
 from .....ops.tir_function import tile_scope
+from .....ops.window import Window
 from ...core import Core
 from ...isa.emit import Accumulators, bind, lanes_of, loop, select, shuffled, splat, unroll, zeros
 from ...isa.epilogue import apply_epilogue
 from ...isa.functions import keep
 from ...isa.storage import store
-from ..kernel import Kernel, Phase
+from ..kernel import Kernel, phase
 from ..layout import Layout, blocks
+from ..open_row import open_tile
 from ..plane import PlaneTiles
 from ..rows.scan import fold
+from ..taps import ColumnTile
 from .norm import argument_loader, tensors
 
 Expr = Any
@@ -43,9 +47,9 @@ class ChannelNorm:
     for each channel.
     """
 
-    batch: int
+    batch: AnySize
     channels: int
-    pixels: int
+    pixels: AnySize
     epsilon: float
     epilogue: Epilogue = NOTHING
 
@@ -74,16 +78,9 @@ def channel_norm_kernel(norm: ChannelNorm, layout: Layout, core: Core) -> Kernel
         key=("channel_norm", norm, layout, core),
         inputs=inputs,
         outputs=(result,),
-        phases=(Phase(norm.batch * emitter.num_tiles, emitter.emit),),
-        plane=PlaneTiles(
-            norm.batch,
-            emitter.num_tiles,
-            emitter.width,
-            norm.pixels,
-            mixes=True,
-            images=norm.batch,
-            blocks=(0, emitter.blocks),
-        ),
+        phases=(phase(norm.batch * emitter.num_tiles, emitter.emit),),
+        plane=emitter.plane(),
+        order="rows" if emitter.plane() is None else None,
         narrows=True,
     )
 
@@ -93,9 +90,24 @@ class _ChannelNormEmitter:
         assert layout.block == core.lanes, "a block of channels is one vector"
         self.norm, self.lanes = norm, core.lanes
         self.blocks = blocks(norm.channels, core.lanes)
-        self.width = min(norm.pixels, max(1, (core.registers - 2) // 3))  # sums, means, operands
-        self.full, self.rest = divmod(norm.pixels, self.width)
-        self.num_tiles = self.full + (self.rest > 0)
+        pixels = hint_of(norm.pixels)
+        self.width = min(pixels, max(1, (core.registers - 2) // 3))  # sums, means, operands
+        self.num_tiles = ceil_div(norm.pixels, self.width)
+
+    def plane(self) -> PlaneTiles | None:
+        """Return how the tiles cover the result; None if sizes are open."""
+        norm = self.norm
+        if is_open((norm.batch, norm.pixels)):
+            return None
+        return PlaneTiles(
+            norm.batch,
+            self.num_tiles,
+            self.width,
+            norm.pixels,
+            mixes=True,
+            images=norm.batch,
+            blocks=(0, self.blocks),
+        )
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         with T.serial(begin, begin + extent) as t:
@@ -106,10 +118,21 @@ class _ChannelNormEmitter:
                 with tile_scope():
                     self._tile(buffers, image, first, width)
 
-            rest = 1 if self.rest else 0
+            if not isinstance(self.norm.pixels, int):
+                row = Window(self.norm.pixels, self.norm.pixels, 1)
+                open_tile(row, self.width, number, partial(self._open_tile, buffers, image))
+                return
+            full, rest = divmod(self.norm.pixels, self.width)
             select(
-                number, [(self.full, partial(tile, self.width)), (rest, partial(tile, self.rest))]
+                number,
+                [(full, partial(tile, self.width)), (1 if rest else 0, partial(tile, rest))],
             )
+
+    def _open_tile(
+        self, buffers: Sequence[Any], image: Expr, first: Expr, tile: ColumnTile
+    ) -> None:
+        with tile_scope():
+            self._tile(buffers, image, first, tile.width)
 
     def _tile(self, buffers: Sequence[Any], image: Expr, first: Expr, width: int) -> None:
         source, vector = buffers[0], lanes_of(0, self.lanes)

@@ -19,7 +19,7 @@ from tvm.tirx.script import builder as T
 from .....ops.tensor import TensorSpec
 from ...core import Core
 from ...isa.emit import Accumulators, lanes_of, select, shuffled, zeros
-from ..kernel import Kernel, Phase
+from ..kernel import Kernel, phase
 from ..layout import Layout, blocks
 from ..taps import ColumnTile
 from .planes import Planes, PlanesEmitter
@@ -67,8 +67,9 @@ def channels_kernel(
         key=("channels", planes, tuple(operands), tuple(channels), layout, core),
         inputs=emitter.input_specs(),
         outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
-        phases=(Phase(emitter.num_tiles, emitter.emit),),
+        phases=(phase(emitter.num_tiles, emitter.emit),),
         plane=emitter.plane_tiles(),
+        order=emitter.order,
         narrows=True,
     )
 

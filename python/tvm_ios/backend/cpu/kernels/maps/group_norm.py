@@ -18,6 +18,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.size import AnySize, ceil_div
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from ...core import Core
@@ -25,7 +26,7 @@ from ...isa.emit import bind, lanes_of, loop, select, splat
 from ...isa.epilogue import apply_epilogue
 from ...isa.functions import keep, register
 from ...isa.storage import store
-from ..kernel import Kernel, Phase
+from ..kernel import Kernel, phase
 from ..layout import Layout, blocks
 from ..rows.scan import add_vectors
 from .norm import argument_loader, tensors
@@ -43,9 +44,9 @@ class GroupNorm:
     variance of all pixels of a group's channels, and a gamma and a beta for each channel.
     """
 
-    batch: int
+    batch: AnySize
     channels: int
-    pixels: int
+    pixels: AnySize
     groups: int
     epsilon: float
     epilogue: Epilogue = NOTHING
@@ -77,9 +78,9 @@ def group_norm_kernel(norm: GroupNorm, layout: Layout, core: Core) -> Kernel:
         outputs=(result,),
         scratch=emitter.scratch(),
         phases=(
-            Phase(emitter.num_tiles, emitter.measure),
-            Phase(norm.batch * norm.groups, emitter.combine, work=_COMBINE_WORK),
-            Phase(emitter.num_tiles, emitter.normalise),
+            phase(emitter.num_tiles, emitter.measure),
+            phase(norm.batch * norm.groups, emitter.combine, work=_COMBINE_WORK),
+            phase(emitter.num_tiles, emitter.normalise),
         ),
         order="channels",
         narrows=True,
@@ -98,9 +99,12 @@ class _GroupNormEmitter:
         self.norm, self.lanes = norm, core.lanes
         self.blocks = blocks(norm.channels, core.lanes)
         most = core.l1_bytes // 2 // (4 * core.lanes)
-        self.chunk = blocks(norm.pixels, blocks(norm.pixels, most))
-        self.full_chunks, self.rest = divmod(norm.pixels, self.chunk)
-        self.chunks = self.full_chunks + (self.rest > 0)
+        pixels = norm.pixels
+        known = isinstance(pixels, int)
+        self.chunk = blocks(pixels, blocks(pixels, most)) if known else most
+        self.full_chunks: Any = pixels // self.chunk
+        self.rest: Any = pixels % self.chunk
+        self.chunks = ceil_div(pixels, self.chunk)
         self.num_tiles = norm.batch * self.blocks * self.chunks
 
     def scratch(self) -> tuple[TensorSpec, ...]:
@@ -119,7 +123,7 @@ class _GroupNormEmitter:
                 distance = keep(load(pixel) - mean)
                 return distance * distance
 
-            share = splat(T.float32(1.0 / count), self.lanes)
+            share = splat(_inverse(count), self.lanes)
             mean = keep(add_vectors(count, self.lanes, load) * share)
             squares = add_vectors(count, self.lanes, squared)
             for i, value in enumerate((mean, squares)):
@@ -131,15 +135,15 @@ class _GroupNormEmitter:
         """Emit the mean of groups, and the factor of each of their channels."""
         norm, gamma, factors = self.norm, buffers[1], buffers[-1]
         per_group = norm.channels // norm.groups
-        share = T.float32(1.0 / (per_group * norm.pixels))
+        share = _inverse(per_group * norm.pixels)
         with T.serial(begin, begin + extent) as t, tile_scope():
             image, group = t // norm.groups, t % norm.groups
             channels = _Channels(self, buffers[-2], image, group * per_group, per_group)
-            mean = keep(channels.add(lambda mean, _, count: mean * T.float32(count)) * share)
+            mean = keep(channels.add(lambda mean, _, count: mean * _number(count)) * share)
 
             def squared(own: Expr, squares: Expr, count: int) -> Expr:
                 distance = keep(own - mean)
-                return squares + distance * distance * T.float32(count)
+                return squares + distance * distance * _number(count)
 
             variance = channels.add(squared) * share
             scale = keep(T.float32(1) / tirx.sqrt(variance + T.float32(norm.epsilon)))
@@ -172,12 +176,19 @@ class _GroupNormEmitter:
 
         self._each(begin, extent, tile)
 
-    def each_chunk(self, body: Callable[[Expr, int], None]) -> None:
+    def each_chunk(self, body: Callable[[Expr, Expr], None]) -> None:
         """Emit ``body(chunk, pixels)`` for all chunks of a channel."""
+        if not isinstance(self.chunks, int):
+            loop(self.chunks, lambda chunk: body(chunk, self._count(chunk)))
+            return
         if self.full_chunks:
             loop(self.full_chunks, lambda chunk: body(chunk, self.chunk))
         if self.rest:
             body(self.full_chunks, self.rest)
+
+    def _count(self, chunk: Expr) -> Expr:
+        """Return the pixels of a chunk of an open number."""
+        return bind(T.min(self.chunk, self.norm.pixels - chunk * self.chunk))
 
     def _each(self, begin: Expr, extent: Expr, tile: Callable[..., None]) -> None:
         """Emit ``tile(image, block, chunk, first_pixel, pixels)`` for a range of tiles."""
@@ -189,8 +200,19 @@ class _GroupNormEmitter:
             def emit(count: int) -> Callable[[Expr], None]:
                 return lambda _: tile(image, block, chunk, chunk * self.chunk, count)
 
+            if not isinstance(self.chunks, int):
+                tile(image, block, chunk, bind(chunk * self.chunk), self._count(chunk))
+                return
             rest = 1 if self.rest else 0
             select(chunk, [(self.full_chunks, emit(self.chunk)), (rest, emit(self.rest))])
+
+
+def _number(count: Expr) -> Expr:
+    return T.float32(count) if isinstance(count, int) else T.cast(count, "float32")
+
+
+def _inverse(count: Expr) -> Expr:
+    return T.float32(1.0 / count) if isinstance(count, int) else T.float32(1) / _number(count)
 
 
 @dataclass(frozen=True)

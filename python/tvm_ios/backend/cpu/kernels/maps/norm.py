@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from .....ops.epilogue import Epilogue
+from .....ops.size import AnySize
 from .....ops.tensor import TensorSpec
 from ..layout import Layout
 
@@ -17,13 +18,13 @@ class Norm(Protocol):
     """A normalisation with a gamma and a beta for each channel, followed by an epilogue."""
 
     @property
-    def batch(self) -> int: ...
+    def batch(self) -> AnySize: ...
 
     @property
     def channels(self) -> int: ...
 
     @property
-    def pixels(self) -> int: ...
+    def pixels(self) -> AnySize: ...
 
     @property
     def epilogue(self) -> Epilogue: ...

@@ -159,9 +159,12 @@ class PlanesEmitter:
     def argument_specs(self) -> Iterator[TensorSpec]:
         """Yield the epilogue's arguments."""
         p = self.planes
-        for kind in p.epilogue.arguments:
-            full = self.plane(p.rows.out, p.columns.out)
-            yield full if kind == "full" else self.layout.spec((1, p.channels, 1, 1))
+        kinds = {
+            "full": self.plane(p.rows.out, p.columns.out),
+            "channel": self.layout.spec((1, p.channels, 1, 1)),
+            "image": self.plane(1, 1),
+        }
+        yield from (kinds[kind] for kind in p.epilogue.arguments)
 
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         p = self.planes
@@ -261,9 +264,9 @@ class PlanesEmitter:
         vector = lanes_of(0, lanes)
 
         def load(a: int) -> Expr:
-            if epilogue.arguments[a] == "channel":
-                return arguments[a][0, block, 0, vector]
-            return arguments[a][image, block, pixel, vector]
+            places = {"channel": (0, 0), "image": (image, 0), "full": (image, pixel)}
+            number, place = places[epilogue.arguments[a]]
+            return arguments[a][number, block, place, vector]
 
         store(
             buffers[-1], apply_epilogue(epilogue, value, load, lanes), [image, block, pixel, vector]

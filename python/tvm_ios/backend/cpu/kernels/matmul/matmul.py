@@ -177,7 +177,7 @@ class _MatmulEmitter(MatmulShape):
             def columns(columns: Columns) -> None:
                 if self.open_rows:
                     count = bind(number(self.matmul.rows))
-                    cover_rows(count, place, self.heights, lambda i, h: rows.emit(i, h, columns))
+                    cover_rows(count, place, self.tile.mr, lambda i, h: rows.emit(i, h, columns))
                     return
                 full, last = divmod(self.matmul.rows, self.tile.mr)
                 height = self.tile.mr

@@ -17,7 +17,8 @@ _MAX_K_BLOCKS = 16
 _MOST_K_BLOCK_ROWS = 256
 # Of L2, for what is read of the whole depth or of a k-block.
 _DEPTH_SHARE, _K_BLOCK_SHARE = 0.75, 0.45
-_MANY_ROWS = 100  # for which the register tile of open rows is chosen, if there are not more
+_OPEN_SUMS, _MOST_BLOCKS = 24, 4  # of a tile of open rows: low ones fit any number better
+_MANY_ROWS = 100  # for which the tile of tile matmuls is chosen
 
 
 class MatmulShape:
@@ -83,9 +84,12 @@ class MatmulShape:
         """Choose the register tile for the weights of one chunk."""
         m = self.matmul
         count = max(hint_of(m.columns) // core.lanes if self.open_columns else sum(self.full), 1)
-        rows = max(hint_of(m.rows), _MANY_ROWS) if self.open_rows else m.rows
+        rows = hint_of(m.rows)
         if self.tile_matmul:
+            rows = max(rows, _MANY_ROWS) if self.open_rows else rows
             return tile_matmul_register_tile(self.tile_matmul, rows, count)
+        if self.open_rows:
+            rows = _OPEN_SUMS // min(count, _MOST_BLOCKS)
         return choose_tile(
             core,
             rows,

@@ -182,7 +182,7 @@ class MatmulTile:
         tiles = shape.row_tiles * steps
         share = (length + tiles - 1) // tiles
         if isinstance(share, Size):
-            share = bind(number(share))
+            share = bind(T.Select(number(shape.row_tiles) > 1, number(share), 0))
         next_chunk = columns.first + columns.count * self.more
         for part in range(parts):
             begin = ((next_chunk + part) * depth + self.k_block * shape.kc) * vector

@@ -3,24 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from tvm.tirx.script import builder as T
 
 from .....ops.recurrence import Recurrence
+from .....ops.size import Size
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from ...core import Core
-from ...isa.emit import select
+from ...isa.emit import bind, select
 from ..kernel import Kernel, Phase
 from ..layout import blocks
+from ..row_tiles import number
 from .recurrent_steps import Steps, states_shape
 
 Expr = Any
 
-_CHAINS = 8  # additions at a time that hide their latency
+_CHAINS, _OPEN_CHAINS = 8, 6  # additions at a time that hide their latency, of a row at least
 
 
 def recurrence_kernel(
@@ -42,8 +44,6 @@ def recurrence_kernel(
     packed : bool
         Whether the weights are packed by :func:`pack_recurrent`.
     """
-    rows = blocks(layer.batch, workers)
-    full, rest = divmod(layer.batch, rows)
     width, group = _width(layer, core, workers), _group(layer, core, workers)
     shapes = list(layer.inputs)
     if packed:
@@ -56,9 +56,7 @@ def recurrence_kernel(
             outputs[place] = buffer
         steps = Steps(layer, [*buffers[:inputs], *outputs, buffers[-1]], width, group)
         with T.serial(begin, begin + extent) as tile, tile_scope():
-            whole = (full, lambda number: steps.emit(number * rows, rows))
-            part = (1 if rest else 0, lambda _: steps.emit(full * rows, rest))
-            select(tile, [whole, part])
+            _emit_rows(layer, workers, tile, steps.emit)
 
     return Kernel(
         name="recurrence",
@@ -66,8 +64,34 @@ def recurrence_kernel(
         inputs=tuple(map(TensorSpec, shapes)),
         outputs=tuple(TensorSpec(layer.outputs[place]) for place in read),
         scratch=(TensorSpec(states_shape(layer)),),
-        phases=(Phase(full + bool(rest), emit),),
+        phases=(Phase(_tiles(layer, workers), emit),),
     )
+
+
+def _tiles(layer: Recurrence, workers: int) -> int:
+    """Return the number of tiles; some of those of an open batch may be empty."""
+    if isinstance(layer.batch, Size):
+        return workers
+    return blocks(layer.batch, blocks(layer.batch, workers))
+
+
+def _emit_rows(
+    layer: Recurrence, workers: int, tile: Expr, body: Callable[[Expr, Expr], None]
+) -> None:
+    """Emit ``body(first, rows)`` for the rows of a tile."""
+    if isinstance(layer.batch, Size):
+        batch = bind(number(layer.batch))
+        size = bind(T.floordiv(batch + (workers - 1), workers))
+        first = bind(tile * size)
+        rows = bind(T.min(size, batch - first))
+        with T.If(rows > 0), T.Then():
+            body(first, rows)
+        return
+    rows = blocks(layer.batch, workers)
+    full, rest = divmod(layer.batch, rows)
+    whole = (full, lambda index: body(index * rows, rows))
+    part = (1 if rest else 0, lambda _: body(full * rows, rest))
+    select(tile, [whole, part])
 
 
 def pack_recurrent(weights: np.ndarray, layer: Recurrence, core: Core, workers: int) -> np.ndarray:
@@ -82,13 +106,18 @@ def pack_recurrent(weights: np.ndarray, layer: Recurrence, core: Core, workers: 
 
 def _group(layer: Recurrence, core: Core, workers: int) -> int:
     """Return the rows whose sums fit into registers, beside weights and an element."""
+    if isinstance(layer.batch, Size):
+        vectors = layer.gates * (_width(layer, core, workers) // core.lanes)
+        return max(1, (core.registers - 4) // vectors - 1)
     rows, most = blocks(layer.batch, workers), max(1, (core.registers - 4) // (layer.gates + 1))
     return blocks(rows, blocks(rows, most))
 
 
 def _width(layer: Recurrence, core: Core, workers: int) -> int:
     """Return the units whose gates are computed at a time: several vectors for few rows."""
-    width, sums = core.lanes, layer.gates * _group(layer, core, workers)
-    while sums < _CHAINS and 2 * width <= layer.hidden:
+    single = isinstance(layer.batch, Size)  # as there may be a single row
+    width, sums = core.lanes, layer.gates * (1 if single else _group(layer, core, workers))
+    enough = _OPEN_CHAINS if single else _CHAINS
+    while sums < enough and 2 * width <= layer.hidden:
         width, sums = 2 * width, 2 * sums
     return width

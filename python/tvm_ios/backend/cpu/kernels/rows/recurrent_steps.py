@@ -12,14 +12,16 @@ from tvm.tirx.script import builder as T
 
 from .....ops.recurrence import Recurrence
 from .....ops.recurrent_step import Formulas
+from .....ops.size import AnyShape
 from .....ops.tir_function import tile_scope
-from ...isa.emit import Accumulators, along, lanes_of, loop, splat, unroll, zeros
+from ...isa.emit import Accumulators, along, bind, lanes_of, loop, splat, unroll, zeros
 from ...isa.functions import FUNCTIONS, keep, lanes_in, like
+from ..row_tiles import number as number_of
 
 Expr = Any
 
 
-def states_shape(layer: Recurrence) -> tuple[int, int, int]:
+def states_shape(layer: Recurrence) -> AnyShape:
     """Return the shape of the states while steps are computed, see :class:`Steps`."""
     resets_before = layer.cell == "gru" and not layer.reset_after
     return (layer.batch, layer.states + (3 if resets_before else 1), layer.hidden)
@@ -52,7 +54,7 @@ class Steps:
         self._state = buffers[-1]
         self._formulas = Formulas(layer, _apply)
 
-    def emit(self, row: Expr, rows: int) -> None:
+    def emit(self, row: Expr, rows: Expr) -> None:
         """Emit all steps of ``rows`` rows from ``row``."""
         layer = self._layer
         for place, initial in zip(self._places(0), self._given.states, strict=True):
@@ -61,12 +63,14 @@ class Steps:
             step = layer.steps - 1 - number if layer.backwards else number
             emit = {"lstm": self._lstm, "gru": self._gru, "rnn": self._rnn}[layer.cell]
             emit(row, rows, step, number % 2)
-        for place, last in zip(self._places(layer.steps % 2), self._last, strict=True):
+        parity = layer.steps % 2
+        parity = parity if isinstance(parity, int) else bind(number_of(parity))
+        for place, last in zip(self._places(parity), self._last, strict=True):
             if last is not None:
                 write = lambda at, vector, last=last: T.buffer_store(last, vector, at)  # noqa: E731
                 self._copy(row, rows, partial(self._held, place), write)
 
-    def _lstm(self, row: Expr, rows: int, step: Expr, parity: Expr) -> None:
+    def _lstm(self, row: Expr, rows: Expr, step: Expr, parity: Expr) -> None:
         def finish(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
             gates = [
                 keep(s + self._product(number, step, n, at, width)) for n, s in enumerate(sums)
@@ -79,7 +83,7 @@ class Steps:
 
         self._gated(row, rows, parity, range(4), finish)
 
-    def _gru(self, row: Expr, rows: int, step: Expr, parity: Expr) -> None:
+    def _gru(self, row: Expr, rows: Expr, step: Expr, parity: Expr) -> None:
         def mixed(number: Expr, at: Expr, width: int, update: Expr, total: Expr) -> None:
             new = self._formulas.new(keep(total))
             hidden = self._held(parity, [number, lanes_of(at, width)])
@@ -112,7 +116,7 @@ class Steps:
             self._gated(row, rows, parity, range(2), first)
             self._gated(row, rows, 2, [2], second)
 
-    def _rnn(self, row: Expr, rows: int, step: Expr, parity: Expr) -> None:
+    def _rnn(self, row: Expr, rows: Expr, step: Expr, parity: Expr) -> None:
         def finish(number: Expr, at: Expr, width: int, sums: list[Expr]) -> None:
             total = keep(sums[0] + self._product(number, step, 0, at, width))
             self._write(number, step, parity, at, self._formulas.gate(total))
@@ -122,7 +126,7 @@ class Steps:
     def _gated(
         self,
         row: Expr,
-        rows: int,
+        rows: Expr,
         source: Expr,
         gates: Sequence[int],
         finish: Callable[[Expr, Expr, int, list[Expr]], None],
@@ -155,6 +159,13 @@ class Steps:
 
         def vector(at: Expr, width: int) -> None:
             size = self._group
+            if not isinstance(rows, int):
+                full = bind(T.floordiv(rows, size))
+                loop(full, lambda n: group(at, width, row + n * size, size))
+                if size > 1:
+                    rest = bind(rows - full * size)
+                    loop(rest, lambda n: group(at, width, row + full * size + n, 1))
+                return
             full, rest = divmod(rows, size)
             if full:
                 loop(full, lambda n: group(at, width, row + n * size, size))
@@ -168,14 +179,14 @@ class Steps:
             return self._given.weights[at // self._lanes, k, gate, lanes_of(0, width)]
         return self._given.weights[k, lanes_of(gate * self._layer.hidden + at, width)]
 
-    def _places(self, parity: int) -> list[int]:
+    def _places(self, parity: Expr) -> list[Expr]:
         """Return where the scratch tensor holds the states, before a step of this parity."""
         return [parity, 2][: self._layer.states]
 
     def _copy(
         self,
         row: Expr,
-        rows: int,
+        rows: Expr,
         read: Callable[[list[Expr]], Expr],
         write: Callable[[list[Expr], Expr], None],
     ) -> None:

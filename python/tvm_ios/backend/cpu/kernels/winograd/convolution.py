@@ -37,6 +37,7 @@ from ..layout import Layout, blocks
 from .emitter import WinogradEmitter
 from .image import ImageEmitter
 from .model import WinogradTiling, winograd_times
+from .open_image import OpenImageEmitter
 from .products import PrefetchTarget, Strips
 from .tiles import Pixel
 from .transform import transforms
@@ -106,7 +107,8 @@ def winograd_kernel(conv: Conv2d, tiling: WinogradTiling, source: Layout, core: 
     """
     image = folds(conv.hinted)
     assert source.block == (0 if image else core.lanes), "a block of channels is one vector"
-    emitter = (ImageEmitter if image else _MapEmitter)(conv, tiling, core)
+    of_image = OpenImageEmitter if conv.is_open else ImageEmitter
+    emitter = (of_image if image else _MapEmitter)(conv, tiling, core)
     layout = Layout(core.lanes)
     shape = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
     result = (conv.batch, *conv.out_channels, conv.rows.out, conv.columns.out)
@@ -169,7 +171,12 @@ class _MapEmitter(WinogradEmitter):
         with T.serial(begin, begin + extent) as t:
             block, tile = bind(t // self.tiles.count), bind(t % self.tiles.count)
             strip, i = bind(tile // self.strip), bind(tile % self.strip)
-            self.transform(pixel, buffers[-1], strip, block, tile, i)
+            if isinstance(self.tiles.count, int):
+                self.transform(pixel, buffers[-1], strip, block, tile, i)
+            else:
+                end = bind(T.Select(tile + 1 == self.tiles.count, self.filled(i + 1), i + 1))
+                with T.serial(i, end) as slot:
+                    self.transform(pixel, buffers[-1], strip, block, tile, slot)
 
     def _emit_products(
         self, buffers: Sequence[Any], begin: Expr, extent: Expr, prefetch_target: Expr | None = None

@@ -10,6 +10,7 @@ from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import on_stack
 from ...isa.emit import bind, lanes_of, select
+from ..open_row import smallest_above, widths_below
 from .products import Buffers, PrefetchTarget, Products, Strips
 from .shape import WinogradShape
 from .tiles import Pixel
@@ -38,8 +39,18 @@ class WinogradEmitter(WinogradShape):
         """Transform the inputs of a strip to the memory of one."""
         first = bind(strips.first * self.strip)
         count = bind(T.min(self.strip, strips.num_tiles - first))
-        with T.serial(self.in_blocks) as block, T.serial(count) as i:
-            self.transform(pixel, transformed, 0, block, bind(strips.before + first + i), i)
+        known = isinstance(strips.num_tiles, int)
+        slots = count if known else self.filled(count)
+        with T.serial(self.in_blocks) as block, T.serial(slots) as i:
+            tile = i if known else T.min(i, count - 1)
+            self.transform(pixel, transformed, 0, block, bind(strips.before + first + tile), i)
+
+    def filled(self, count: Expr) -> Expr:
+        """Return how many tiles of a strip are multiplied, of which ``count`` exist.
+
+        The others are copies of the last one: numbers that are left in memory may be slow.
+        """
+        return bind(smallest_above(widths_below(self.strip), count))
 
     def transform(
         self, pixel: Pixel, transformed: Any, slot: Expr, block: Expr, tile: Expr, i: Expr

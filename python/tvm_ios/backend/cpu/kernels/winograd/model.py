@@ -33,7 +33,9 @@ _KEPT_BYTES = 128 << 10  # limit for the inputs of a strip, or the products of a
 _MOST_STRIPS = 4  # of a group
 _MOST_ERROR = 5.0  # times that of the direct sum, root mean square
 _WINOGRAD = "winograd"  # what the names of its kernels begin with
-_WORTH = 0.9  # of the direct time: the larger weights and the rounding must pay off
+
+WORTH = 0.9
+"""Of the direct time: the larger weights and the rounding must pay off."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,8 @@ def choose_winograd(
         return None
     tiling = best_tiling(conv, outputs, core, workers, balance)
     winograd = winograd_times(conv, tiling, core, balance).total
-    direct = _direct_time(conv, core, balance) / direct_speed
-    return tiling if winograd < _WORTH * direct else None
+    direct = direct_time(conv, core, balance) / direct_speed
+    return tiling if winograd < WORTH * direct else None
 
 
 def predicted_times(
@@ -126,7 +128,7 @@ def predicted_times(
 
     The parameters are those of :func:`choose_winograd`.
     """
-    times = {variant_name(None): _direct_time(conv, core, balance) / direct_speed}
+    times = {variant_name(None): direct_time(conv, core, balance) / direct_speed}
     for outputs in tile_sizes(conv):
         tiling = best_tiling(conv, [outputs], core, workers, balance)
         times[variant_name(tiling)] = winograd_times(conv, tiling, core, balance).total
@@ -212,7 +214,7 @@ def best_tiling(
         The fastest one.
     """
     candidates = [tiling for m in outputs for tiling in winograd_tilings(conv, m, core)]
-    return min(candidates, key=lambda tiling: _time_of_all(conv, tiling, core, workers, balance))
+    return min(candidates, key=lambda tiling: time_of_all(conv, tiling, core, workers, balance))
 
 
 def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTiling]:
@@ -238,7 +240,7 @@ def winograd_tilings(conv: Conv2d, outputs: int, core: Core) -> list[WinogradTil
     """
     (_, tiles), whole = _runs(conv, outputs), not folds(conv)
     conv = _filtered(conv)
-    points, in_blocks = _count_points(conv, outputs), blocks(conv.channels, core.lanes)
+    points, in_blocks = count_points(conv, outputs), blocks(conv.channels, core.lanes)
     out_blocks = blocks(conv.out_channels[0], core.lanes)
 
     def ways(registers: RegisterTile) -> Iterator[WinogradTiling]:
@@ -270,7 +272,7 @@ def _runs(conv: Conv2d, outputs: int) -> tuple[int, int]:
     return (rows, wide) if folds(conv) else (1, rows * wide)
 
 
-def _count_points(conv: Conv2d, outputs: int) -> int:
+def count_points(conv: Conv2d, outputs: int) -> int:
     """Return the number of points of a transformed tile, as many as it has inputs."""
     high, wide = (
         w.distance(tile_outputs(w, outputs) - 1, w.kernel) for w in (conv.rows, conv.columns)
@@ -301,7 +303,7 @@ def winograd_times(
     """
     runs, run = _runs(conv, tiling.outputs)
     folding, conv = _folding_time(conv), _filtered(conv)
-    points, tiles, tile = _count_points(conv, tiling.outputs), runs * run, tiling.registers
+    points, tiles, tile = count_points(conv, tiling.outputs), runs * run, tiling.registers
     in_blocks, out_blocks = (blocks(c, core.lanes) for c in (conv.channels, conv.out_channels[0]))
     weights, transformed = points * conv.channels * out_blocks, points * tiles * in_blocks
     strips = runs * blocks(run, tile.mr)
@@ -348,7 +350,7 @@ def _exceeds_cache(vectors: int, core: Core) -> bool:
     return 4 * core.lanes * vectors > core.l2_bytes
 
 
-def _time_of_all(
+def time_of_all(
     conv: Conv2d,
     tiling: WinogradTiling,
     core: Core,
@@ -368,7 +370,7 @@ def _time_of_all(
     return total * blocks(units, workers) * workers / units + _BARRIER * workers
 
 
-def _direct_time(conv: Conv2d, core: Core, balance: MachineBalance) -> float:
+def direct_time(conv: Conv2d, core: Core, balance: MachineBalance) -> float:
     """Predict the time of the register-tiled kernel, which leaves out taps in the padding."""
     out_blocks = blocks(conv.out_channels[0], core.lanes)
     row = step_time(choose_tile(core, conv.columns.out, out_blocks), conv.columns.out, out_blocks)

@@ -15,7 +15,7 @@ from ...isa.emit import Accumulators, bind, lanes_of, loop, select, splat, unrol
 from ...isa.epilogue import apply_epilogue
 from ...isa.storage import store
 from ..layout import blocks
-from ..open_row import cover, widths_below
+from ..open_row import one_of, smallest_above, widths_below
 from ..prefetch import NEAR, Ahead, fetch_near
 from .shape import WinogradShape
 
@@ -87,19 +87,21 @@ class Products:
     def multiply(self) -> None:
         """Emit the products at all points, summed over the input channels.
 
-        The last strip may be narrower.
+        The last strip may be narrower. If the number of tiles is open, it may also be computed as
+        one of a few more tiles, see :meth:`.WinogradEmitter.filled`.
         """
         size, num_tiles = self.shape.strip, self.strips.num_tiles
 
-        def tiles(strip: Expr, index: Expr, count: int, first: Expr = 0) -> None:
+        def tiles(strip: Expr, index: Expr, count: int) -> None:
             with tile_scope():
-                self._multiply(point, strip, index * size, count, first)
+                self._multiply(point, strip, index * size, count)
 
         def multiply_strip(index: Expr) -> None:
             strip = bind(self.strips.first + index)
             if not isinstance(num_tiles, int):
-                count = bind(T.min(size, num_tiles - strip * size))
-                cover(0, count, widths_below(size), size, lambda i, n: tiles(strip, index, n, i))
+                left = bind(num_tiles - strip * size)
+                width = bind(smallest_above(widths_below(size), left))
+                one_of(widths_below(size), width, lambda count: tiles(strip, index, count))
                 return
             full, rest = divmod(num_tiles, size)
             select(
@@ -113,11 +115,10 @@ class Products:
         with T.serial(self.shape.tiles.points) as point:
             loop(self.strips.count, multiply_strip)
 
-    def _multiply(self, point: Expr, strip: Expr, begin: Expr, count: int, first: Expr) -> None:
-        """Emit the products of tiles of a strip and the chunk's weights at one point.
+    def _multiply(self, point: Expr, strip: Expr, begin: Expr, count: int) -> None:
+        """Emit the products of the tiles of a strip and the chunk's weights at one point.
 
-        They are ``count`` from tile ``first`` on. The products of the strip are stored from place
-        ``begin`` on.
+        Those of its ``count`` tiles are stored from place ``begin`` on.
         """
         shape, width, lanes = self.shape, self.width, self.shape.lanes
         channels = shape.conv.channels
@@ -129,9 +130,7 @@ class Products:
         def step(block: Expr, c: Expr) -> None:
             def multiply_add(k: Expr, i: Expr) -> None:
                 place = base + ((block * lanes + c) * width + k) * lanes
-                value = splat(
-                    self.transformed[slot, point, block * shape.strip + (first + i), c], lanes
-                )
+                value = splat(self.transformed[slot, point, block * shape.strip + i, c], lanes)
                 weights = self.buffers.weights[lanes_of(place, lanes)]
                 registers[k * count + i] = registers[k * count + i] + value * weights
 
@@ -154,7 +153,7 @@ class Products:
             channel_block(full, rest)
 
         def store(k: Expr, i: Expr) -> None:
-            place = [k, begin + (first + i), point, lanes_of(0, lanes)]
+            place = [k, begin + i, point, lanes_of(0, lanes)]
             T.buffer_store(self.products, registers[k * count + i], place)
 
         unroll(0, width, lambda k: unroll(0, count, lambda i: store(k, i)))

@@ -62,12 +62,15 @@ class Tiles:
         Rows of tiles of an image, and tiles of a row.
     inputs, outputs : int
         Rows of inputs, and of outputs, of a tile.
+    inputs_across, outputs_across : int
+        The columns.
     """
 
     def __init__(self, conv: Conv2d, outputs: int, lanes: int) -> None:
         self._conv, self._lanes = conv, lanes
         self._down, self._across = transforms(conv, outputs)
         self.inputs, self.outputs = self._down.n, self._down.m
+        self.inputs_across, self.outputs_across = self._across.n, self._across.m
         self.rows = ceil_div(conv.rows.out, self.outputs)
         self.columns = ceil_div(conv.columns.out, self._across.m)
         self.points = self.inputs * self._across.n

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from support.networks import NATIVE, TARGETS, isa_of, run_kernel
 from tvm_ios.backend.cpu.kernels.compose import fused_horizontally, with_shapes
-from tvm_ios.backend.cpu.kernels.rows.strided import StridedMap, strided_kernel
+from tvm_ios.backend.cpu.kernels.rows.strided import strided_kernel
+from tvm_ios.backend.cpu.kernels.rows.strided_axes import StridedMap
 from tvm_ios.graph.rearrange import Rearrangement
 from tvm_ios.ops.epilogue import Epilogue, Operand, Step
 from tvm_ios.ops.strides import Strides

@@ -26,10 +26,10 @@ from .frontend.pytorch import tensors as torch_tensors
 from .frontend.relax_modules import from_relax
 from .lowering.export import check_linker
 from .measure.transport.locations import LocalRunner
-from .ops.size import OpenSizes
 from .schedule.options import Options
 from .schedule.schedule import Schedule
 from .schedule.versions import modernized_options
+from .sizes.size import OpenSizes
 from .support.errors import ModelError, OpenShapeError, OptionError, device_errors
 from .support.files import replacing
 from .support.folders import TemporaryFolder

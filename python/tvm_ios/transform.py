@@ -14,10 +14,10 @@ from .compiler import steps
 from .frontend.relax_modules import from_relax, has_open_dimensions
 from .measure.given import StageCost
 from .measure.transport.locations import LocalRunner, Runner
-from .ops.size import OpenSizes
 from .schedule.options import Options
 from .schedule.schedule import Schedule
 from .schedule.versions import modernized_options
+from .sizes.size import OpenSizes
 from .support.errors import TargetError
 
 

@@ -17,8 +17,8 @@ from tvm_ios.backend.registry import kind_of
 from tvm_ios.compiler import steps
 from tvm_ios.frontend.models import load_model
 from tvm_ios.measure.transport.locations import LocalRunner
-from tvm_ios.ops.size import OpenSizes
 from tvm_ios.schedule.options import Options
+from tvm_ios.sizes.size import OpenSizes
 from tvm_ios.support.errors import ModelError
 
 from . import onnx_suite

@@ -18,9 +18,9 @@ from ..compiler.signatures import Networks
 from ..compiler.specialise import specialise
 from ..draw import words
 from ..lowering.export import check_linker
-from ..ops.size import OpenSizes
 from ..relax_ir.expressions import static_shape
 from ..schedule.schedule import Schedule
+from ..sizes.size import OpenSizes
 from ..support.errors import OpenShapeError, OptionError
 from ..support.files import replacing
 from ..support.progress import COMPILING, numbering

@@ -21,12 +21,12 @@ from ..compiler.scheduler import Scheduler
 from ..frontend.dimensions import Dims
 from ..frontend.formats import model_help, with_weights
 from ..frontend.models import load_model
-from ..ops.size import OpenSizes
 from ..relax_ir.expressions import static_shape
 from ..schedule.options import AUTO, CHOICES, Options
 from ..schedule.partitioning import STRATEGIES
 from ..schedule.schedule import Schedule
 from ..schedule.versions import modernized_options
+from ..sizes.size import OpenSizes
 from ..support.errors import OptionError
 from ..support.progress import working
 from .default_database import add_database, chosen

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ..ops.size import OpenSizes, hints_of
 from ..relax_ir.expressions import static_shape
+from ..sizes.size import OpenSizes, hints_of
 from ..support.errors import ModelError, OpenBatchError, OpenShapeError
 from . import steps
 from .scheduler import Scheduler

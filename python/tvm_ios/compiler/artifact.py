@@ -21,9 +21,9 @@ from ..backend.base import AnyKind
 from ..backend.cpu.code.direct import direct_call
 from ..backend.registry import kind_of
 from ..ops.narrow import types_of
-from ..ops.size import text_of
 from ..relax_ir.lengths import lengths_of
 from ..schedule.schedule import Schedule
+from ..sizes.size import text_of
 from ..support.errors import ModelError, device_errors
 from ..support.libinfo import __version__
 from ..support.progress import working

@@ -6,9 +6,9 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
-from ..ops.size import AnyShape, Size
-from ..ops.size import is_open as has_open
 from ..relax_ir.expressions import static_shape
+from ..sizes.size import AnyShape, Size
+from ..sizes.size import is_open as has_open
 from .dependence.servable import find_servable
 from .scheduler import Scheduler
 

@@ -16,7 +16,7 @@ from numbers import Integral, Real
 import tvm
 import tvm_ffi
 
-from ..ops.size import Size
+from ..sizes.size import Size
 
 
 def digest(key: object) -> str:

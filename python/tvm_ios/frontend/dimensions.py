@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..ops.size import LARGEST_SIZE, AnySize, OpenSizes
+from ..sizes.size import LARGEST_SIZE, AnySize, OpenSizes
 from ..support.errors import ModelError, OpenBatchError, OpenShapeError
 from .shapes import LARGEST, Shapes, check_names, merged
 

@@ -9,7 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..ops.size import (
+from ..sizes.size import (
     AnyShape,
     AnySize,
     Size,

@@ -12,7 +12,7 @@ import tvm
 
 from tvm_ios_runtime import TensorInfo
 
-from ..ops.size import OpenSizes
+from ..sizes.size import OpenSizes
 from .dimensions import Dims, Given
 from .shapes import Shapes
 

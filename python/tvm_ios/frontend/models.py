@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tvm
 
-from ..ops.size import OpenSizes
+from ..sizes.size import OpenSizes
 from ..support.errors import ModelError
 from .dimensions import Dims
 from .formats import format_of, readable, with_weights

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import tvm
 from tvm import relax, tirx
 
-from ..ops.size import AnySize, OpenSizes, Size
 from ..relax_ir.functions import relax_function
+from ..sizes.size import AnySize, OpenSizes, Size
 from ..support.errors import ModelError
 from .dimensions import Declared, Given, complete, static
 from .dimensions import opened as open_shapes

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from tvm import relax
 
-from ..ops.size import AnyShape, AnySize, hint_of, is_open, known_equal, size_of
 from ..ops.strides import Strides
 from ..relax_ir.expressions import held_shape, is_float32, known_shape, op_name
+from ..sizes.size import AnyShape, AnySize, hint_of, is_open, known_equal, size_of
 
 _RESHAPES = frozenset({"reshape", "flatten", "expand_dims", "squeeze"})
 

@@ -11,9 +11,9 @@ from tvm import relax
 
 from ..ops import deformed, index_check, recurrence, regions
 from ..ops.epilogue import Broadcast
-from ..ops.size import AnySize, hint_of
 from ..relax_ir.constants import number_of, scalar_constant
 from ..relax_ir.expressions import is_float32, is_op, known_shape, op_name, static_shape
+from ..sizes.size import AnySize, hint_of
 
 ELEMENTWISE = {
     "add": "add",

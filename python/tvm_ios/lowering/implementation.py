@@ -12,9 +12,9 @@ import numpy as np
 from tvm import relax
 
 from ..graph.operators import OperatorGraph
-from ..ops.size import AnySize, hint_of
 from ..ops.tensor import TensorSpec
 from ..relax_ir.expressions import held_shape
+from ..sizes.size import AnySize, hint_of
 from .kernel import K, K_co, Kernel
 from .value import Value
 

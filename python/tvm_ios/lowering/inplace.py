@@ -19,7 +19,7 @@ from itertools import accumulate
 from tvm import relax
 
 from ..graph.operators import Operator
-from ..ops.size import AnyShape, AnySize, hints_of
+from ..sizes.size import AnyShape, AnySize, hints_of
 from .implementation import Slot
 from .value import Value, identity
 

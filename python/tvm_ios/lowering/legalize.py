@@ -13,10 +13,10 @@ import tvm_ffi
 from tvm import relax, te, tirx, topi
 
 from ..graph.operators import Operator
-from ..ops.size import AnyShape, AnySize, Size, hints_of, is_open, size_of
 from ..relax_ir.building import building
 from ..relax_ir.constants import constant_array
 from ..relax_ir.expressions import known_shape, op_name
+from ..sizes.size import AnyShape, AnySize, Size, hints_of, is_open, size_of
 from .no_rule import NoRule, shape_of
 from .value import Value
 

@@ -7,8 +7,8 @@ import math
 
 from tvm import relax
 
-from ..ops.size import AnyShape, known_equal
 from ..relax_ir.expressions import op_name, static_shape
+from ..sizes.size import AnyShape, known_equal
 
 
 class NoRule(Exception):

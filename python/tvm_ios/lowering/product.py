@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from ..graph.operators import Operator
 from ..ops.epilogue import NOTHING, Epilogue
-from ..ops.size import AnySize, broadcast, ceil_div, known_equal
 from ..ops.tensor import TensorSpec
 from ..relax_ir.constants import constant_array
 from ..relax_ir.expressions import is_float32
+from ..sizes.size import AnySize, broadcast, ceil_div, known_equal
 from .implementation import LoweredGraph
 from .kernel import Kernel
 from .no_rule import NoRule, shape_of

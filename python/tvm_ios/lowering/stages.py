@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ..graph.dag import components
-from ..ops.size import hint_of
 from ..schedule.synchronization import Synchronization
+from ..sizes.size import hint_of
 from ..support.keys import Key
 from .implementation import Implementation, LoweredGraph, moved_bytes
 from .kernel import K, K_co

@@ -20,7 +20,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
-from .size import AnySize, Size
+from ..sizes.size import AnySize, Size
 from .tir_function import on_stack, tile_scope
 
 _ATTRIBUTE = "tvm_ios.index_check"

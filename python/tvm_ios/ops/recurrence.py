@@ -18,8 +18,8 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ..sizes.size import AnyShape, AnySize, Size, reread, written
 from .recurrent_step import Formulas
-from .size import AnyShape, AnySize, Size, reread, written
 from .tir_function import on_stack, tile_scope
 
 Expr = Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .size import AnyShape, AnySize
+from ..sizes.size import AnyShape, AnySize
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import tvm_ffi
 
-from .size import AnyShape, AnySize
+from ..sizes.size import AnyShape, AnySize
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
-from .size import AnySize, Size, hint_of
+from ..sizes.size import AnySize, Size, hint_of
 
 Expr = Any
 

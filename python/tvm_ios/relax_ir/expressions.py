@@ -8,7 +8,7 @@ from typing import TypeGuard
 import tvm
 from tvm import relax
 
-from ..ops.size import AnyShape, is_known, size_of
+from ..sizes.size import AnyShape, is_known, size_of
 from ..support.errors import ModelError
 
 

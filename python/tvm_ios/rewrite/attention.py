@@ -11,9 +11,9 @@ import tvm
 from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, wildcard
 
-from ..ops.size import is_open, known_equal
 from ..relax_ir.constants import constant_array, scalar_constant
 from ..relax_ir.expressions import held_shape, is_float32, is_op, known_shape
+from ..sizes.size import is_open, known_equal
 from .compositions import raise_by
 from .matching import Match, Matcher, operation
 

@@ -19,7 +19,10 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from ..ops.index_check import FUNCTION, Bounds, index_check
-from ..ops.size import (
+from ..relax_ir.constants import constant_array
+from ..relax_ir.expressions import held_shape, is_op, is_static, known_shape
+from ..relax_ir.functions import bindings_of
+from ..sizes.size import (
     AnyShape,
     AnySize,
     Size,
@@ -29,9 +32,6 @@ from ..ops.size import (
     require_most,
     size_of,
 )
-from ..relax_ir.constants import constant_array
-from ..relax_ir.expressions import held_shape, is_op, is_static, known_shape
-from ..relax_ir.functions import bindings_of
 from .scatter import scatter_elements
 
 Extents = Callable[[relax.Call, int], AnyShape]

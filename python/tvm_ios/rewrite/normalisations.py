@@ -10,8 +10,8 @@ import numpy as np
 from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, wildcard
 
-from ..ops.size import is_open
 from ..relax_ir.expressions import is_float32, known_shape
+from ..sizes.size import is_open
 from .matching import Match, Matcher, operation
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ..ops.size import AnySize, hints_of, is_open, prim, same_shape, size_of
+from ..sizes.size import AnySize, hints_of, is_open, prim, same_shape, size_of
 from ..support.errors import ModelError
 
 

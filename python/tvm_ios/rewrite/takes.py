@@ -8,9 +8,9 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..ops.size import Size
 from ..relax_ir.constants import constant_array
 from ..relax_ir.expressions import is_op, known_shape
+from ..sizes.size import Size
 
 _MOST_RUNS = 2  # a roll of a tensor has two
 

@@ -8,9 +8,9 @@ import threading
 import pytest
 from tvm import tirx
 
-from tvm_ios.ops.examples import OtherExample
-from tvm_ios.ops.ratio import NotExact, Ratio
-from tvm_ios.ops.size import (
+from tvm_ios.sizes.examples import OtherExample
+from tvm_ios.sizes.ratio import NotExact, Ratio
+from tvm_ios.sizes.size import (
     OpenSizes,
     known_equal,
     largest,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import relax
 
-from ...ops.size import Size, is_empty, is_open, require_equal
+from ...sizes.size import Size, is_empty, is_open, require_equal
 from ..emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from . import running
 from .node_emitter import NodeEmitter

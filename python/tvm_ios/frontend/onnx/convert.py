@@ -13,9 +13,9 @@ from tvm import relax
 from tvm_ios_runtime.bits import tensor_dtype
 
 from ...ops.narrow import NARROW, with_types
-from ...ops.size import AnySize
 from ...relax_ir.building import building
 from ...relax_ir.lengths import Length, with_lengths
+from ...sizes.size import AnySize
 from ...support.errors import ModelError
 from ..limits import Limits
 from ..naming_builder import NamingBuilder

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import tvm
 
-from ...ops.examples import OtherExample
-from ...ops.size import OpenSizes
+from ...sizes.examples import OtherExample
+from ...sizes.size import OpenSizes
 from ...support.errors import ModelError
 from ..dimensions import Given
 from .inputs import shapes_of

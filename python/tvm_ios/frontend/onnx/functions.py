@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tvm import relax
 
-from ...ops.size import Size
+from ...sizes.size import Size
 from ..emitter import dtype_of, shape_of
 from .narrow import Narrow
 from .operators.table import Value

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import relax
 
-from ...ops.examples import OtherExample
-from ...ops.size import is_open
+from ...sizes.examples import OtherExample
+from ...sizes.size import is_open
 from ...support.errors import ModelError
 from ...support.progress import counting
 from ...support.text import last_line

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...ops.size import AnySize, OpenSizes
+from ...sizes.size import AnySize, OpenSizes
 from ...support.errors import ModelError
 from ..dimensions import Declared, Given, complete, static
 from ..dimensions import opened as open_shapes

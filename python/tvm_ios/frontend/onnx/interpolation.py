@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ...ops.size import AnySize, is_open, known_equal
+from ...sizes.size import AnySize, is_open, known_equal
 
 COORDINATES = (
     "align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from ...ops.ratio import Ratio
-from ...ops.size import AnySize, Size, hints_of, is_open
+from ...sizes.ratio import Ratio
+from ...sizes.size import AnySize, Size, hints_of, is_open
 from ..bindings import Bindings
 from ..emitter import Emitter, constant, constant_array, dtype_of, has_shape, is_constant
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.ratio import NotExact, Ratio
-from ...ops.size import Size, broadcast, largest, smallest
+from ...sizes.ratio import NotExact, Ratio
+from ...sizes.size import Size, broadcast, largest, smallest
 from .tensors import dtype_of_code
 
 Rule = Callable[..., Any]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import relax
 
-from ...ops.size import AnySize, Size, hints_of, is_open, known_equal
+from ...sizes.size import AnySize, Size, hints_of, is_open, known_equal
 from ...support.errors import ModelError
 from ..bindings import Bindings
 from ..emitter import constant, is_constant, shape_of

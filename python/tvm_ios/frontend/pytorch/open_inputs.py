@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ...ops.size import LARGEST_SIZE, AnySize, OpenSizes
+from ...sizes.size import LARGEST_SIZE, AnySize, OpenSizes
 from ...support.errors import ModelError
 from ..dimensions import Bounds, Completed, Declared, Given, complete
 from .symbols import Symbols

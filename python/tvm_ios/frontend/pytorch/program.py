@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tvm
 
-from ...ops.size import OpenSizes
+from ...sizes.size import OpenSizes
 from ...support.errors import ModelError
 from ...support.text import first_line, last_line
 from ..dimensions import Given

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...ops.size import AnySize, Size, ceil_div, largest, smallest
+from ...sizes.size import AnySize, Size, ceil_div, largest, smallest
 from ...support.errors import ModelError
 
 _LARGEST_DIVISOR = 1 << 20

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ...ops.size import AnySize
+from ...sizes.size import AnySize
 from ...support.errors import ModelError
 from .ratios import Ratio
 

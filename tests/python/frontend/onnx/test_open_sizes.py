@@ -12,7 +12,7 @@ from onnx import NodeProto, TensorProto, helper
 from support.open_networks import assert_any_shape, numbers, save, weight
 from tvm_ios.errors import ModelError
 from tvm_ios.frontend.models import load_model
-from tvm_ios.ops.size import OpenSizes
+from tvm_ios.sizes.size import OpenSizes
 
 node = helper.make_node
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import tvm
 from tvm import relax
 
-from ....ops.size import Size, is_known, size_of, unsimplified
-from ....ops.size_text import described, described_requirements
+from ....sizes.size import Size, is_known, size_of, unsimplified
+from ....sizes.text import described, described_requirements
 from .thread_pool import configures_threads
 
 

@@ -15,10 +15,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from ....ops.index_check import raise_index_error
-from ....ops.size import AnySize, OpenSizes, Size
 from ....ops.tensor import TensorSpec
 from ....ops.tir_function import on_stack
 from ....schedule.synchronization import Synchronization
+from ....sizes.size import AnySize, OpenSizes, Size
 from ..isa import amx
 from .arguments import expected
 from .constants import Constants

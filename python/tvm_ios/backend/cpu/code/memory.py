@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from ....ops.size import AnySize, Size, hint_of
+from ....sizes.size import AnySize, Size, hint_of
 
 ALIGNMENT = 64  # bytes: a cache line, and the alignment that TVM's code generator assumes
 

@@ -15,8 +15,8 @@ import numpy as np
 from tvm import relax
 
 from ....lowering.implementation import Implementation, Slot
-from ....ops.size import AnySize, OpenSizes
 from ....ops.tensor import TensorSpec
+from ....sizes.size import AnySize, OpenSizes
 from ..kernels.kernel import Finding, Kernel
 from ..stage.stage import CpuStage
 from .workspace import plan_workspace, tensors_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from tvm.tirx.script import builder as T
 
-from ....ops.size import LARGEST_SIZE, Size
-from ....ops.size_text import requirements
+from ....sizes.size import LARGEST_SIZE, Size
+from ....sizes.text import requirements
 from .region import Region
 
 

@@ -12,7 +12,7 @@ from tvm import relax
 
 from ....lowering.implementation import Implementation, Slot
 from ....lowering.inplace import resolve
-from ....ops.size import AnySize, is_open, largest
+from ....sizes.size import AnySize, is_open, largest
 from ..kernels.kernel import Kernel
 from .memory import Lifetime, plan_memory, plan_open_memory
 

@@ -9,8 +9,8 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....ops.size import AnySize
 from ....ops.tir_function import on_stack
+from ....sizes.size import AnySize
 
 Expr = Any
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ....ops.size import AnyShape, is_open, known_equal
 from ....ops.tensor import TensorSpec
+from ....sizes.size import AnyShape, is_open, known_equal
 from ..isa.storage import Stored
 from .kernel import SHARES, Emit, Kernel, Phase, by_shares
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from ....ops.size import AnyShape
 from ....ops.tensor import TensorSpec
 from ....ops.tir_function import tile_scope
+from ....sizes.size import AnyShape
 from ..isa.emit import bind, lanes_of, select
 from ..isa.functions import keep, transposed
 from ..isa.storage import store

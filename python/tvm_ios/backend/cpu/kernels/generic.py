@@ -16,8 +16,8 @@ import tvm_ffi
 from tvm import s_tir, sym, tirx
 from tvm.tirx.script import builder as T
 
-from ....ops.size import AnyShape, AnySize, Size, evaluated, is_open
 from ....ops.tensor import TensorSpec
+from ....sizes.size import AnyShape, AnySize, Size, evaluated, is_open
 from ..isa.near_zero import accurate_near_zero
 from .kernel import Emit, Kernel, Phase, phase
 

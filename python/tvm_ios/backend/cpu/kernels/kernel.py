@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal
 from tvm.tirx.script import builder as T
 
 from ....lowering.kernel import Kernel as AnyKernel
-from ....ops.size import AnyShape, AnySize, OpenSizes, Size
 from ....ops.tensor import TensorSpec
+from ....sizes.size import AnyShape, AnySize, OpenSizes, Size
 from .plane import PlaneTiles
 
 Order = Literal["rows", "channels"]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....ops.size import AnySize
 from ....ops.tensor import TensorSpec
+from ....sizes.size import AnySize
 from ..isa.bfloat16 import nearest
 
 

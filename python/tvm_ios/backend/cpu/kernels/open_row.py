@@ -15,8 +15,8 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....ops.size import is_open
 from ....ops.window import Window
+from ....sizes.size import is_open
 from ..isa.emit import bind
 from ..isa.functions import register
 from .taps import ColumnTile, column_tiles

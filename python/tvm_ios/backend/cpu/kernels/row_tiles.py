@@ -16,7 +16,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from ....ops.size import AnySize, Size
+from ....sizes.size import AnySize, Size
 from ..isa.emit import bind
 
 Expr = Any

@@ -11,10 +11,10 @@ import numpy as np
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
 from ....lowering.value import Value
-from ....ops.size import AnyShape, AnySize, is_open, known_equal, largest, smallest
 from ....relax_ir.constants import constant_array
 from ....relax_ir.expressions import is_float32
 from ....schedule.rounding import BF16
+from ....sizes.size import AnyShape, AnySize, is_open, known_equal, largest, smallest
 from ..kernels.attention.attention import MOST_DEPTH, attention_kernel, pack_bias
 from ..kernels.attention.strip import Attention, Bias
 from ..kernels.layout import PLAIN

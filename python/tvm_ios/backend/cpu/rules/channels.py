@@ -11,9 +11,9 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
-from ....ops.size import AnyShape, AnySize, hint_of, hints_of, is_open, known_equal
 from ....ops.strides import Strides
 from ....ops.window import Window
+from ....sizes.size import AnyShape, AnySize, hint_of, hints_of, is_open, known_equal
 from ..kernels.layout import Layout
 from ..kernels.maps.channels import Channel, channels_kernel, runs_of
 from ..kernels.maps.planes import Planes

@@ -8,8 +8,8 @@ from contextlib import suppress
 from ....graph.operators import Operator
 from ....lowering.inplace import parts_of
 from ....lowering.no_rule import NoRule, shape_of
-from ....ops.size import is_open
 from ....relax_ir.expressions import is_float32
+from ....sizes.size import is_open
 from ..kernels.layout import Layout
 from ..kernels.maps.concat import concat_kernel, whole_blocks
 from ..kernels.rows.open_concat import open_concat

@@ -13,8 +13,8 @@ from tvm import relax
 from ....graph.operators import Operator, OperatorGraph
 from ....lowering.implementation import Implementation
 from ....lowering.no_rule import NoRule
-from ....ops.size import is_open
 from ....relax_ir.expressions import known_shape, static_shape
+from ....sizes.size import is_open
 from ....support.progress import counting
 from ..isa.storage import Format
 from ..kernels.convert import unblock_kernel

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
 from ....ops.index_check import check_of
-from ....ops.size import size_of
+from ....sizes.size import size_of
 from ..kernels.layout import PLAIN
 from ..kernels.rows.index_check import index_check_kernel
 from .base import Choice, LoweringConfig

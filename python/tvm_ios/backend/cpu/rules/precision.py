@@ -24,10 +24,10 @@ from ....graph.rearrange import moves
 from ....lowering.convolution import conv_geometry
 from ....lowering.no_rule import NoRule, shape_of
 from ....lowering.product import product_of
-from ....ops.size import is_open
 from ....relax_ir.constants import constant_array, held_array
 from ....relax_ir.expressions import is_float32
 from ....schedule.rounding import BF16, INT8, WIDENED, rounds
+from ....sizes.size import is_open
 from ..core import Core
 from ..isa import amx, bfmmla
 from ..isa.bfloat16 import Bfloat16

@@ -12,8 +12,8 @@ import numpy as np
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
 from ....ops.epilogue import NOTHING
-from ....ops.size import AnyShape, AnySize, Size, is_open, known_equal
 from ....relax_ir.expressions import is_float32
+from ....sizes.size import AnyShape, AnySize, Size, is_open, known_equal
 from ..kernels.layout import PLAIN
 from ..kernels.rows.layer_norm import LayerNorm, layer_norm_kernel
 from ..kernels.rows.pieces import divides, reduce_in_pieces_kernel

@@ -7,7 +7,7 @@ from tvm import relax
 
 from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule
-from ....ops.size import size_of
+from ....sizes.size import size_of
 from ..kernels.layout import PLAIN
 from ..kernels.rows.sizes import sizes_kernel
 from .base import Choice, LoweringConfig

@@ -11,10 +11,10 @@ from tvm import relax
 from ....graph.operators import Operator
 from ....graph.rearrange import Rearrangement
 from ....lowering.no_rule import NoRule, shape_of
-from ....ops.size import is_open, size_of
 from ....ops.tensor import TensorSpec
 from ....ops.window import Window
 from ....relax_ir.expressions import is_float32
+from ....sizes.size import is_open, size_of
 from ..isa.storage import Format
 from ..kernels.compose import fused_horizontally, with_shapes
 from ..kernels.convert import unblock_kernel

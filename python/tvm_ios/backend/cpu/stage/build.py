@@ -16,9 +16,9 @@ from ....lowering.implementation import Implementation
 from ....lowering.machine import Machine
 from ....lowering.replacements.find import Replacements, find_replacements
 from ....lowering.stages import Stage, StageBuilder
-from ....ops.size import hint_of
 from ....schedule.rounding import INT8, rounds
 from ....schedule.synchronization import Synchronization
+from ....sizes.size import hint_of
 from ....support.errors import ScheduleError
 from ..kernels.kernel import Kernel
 from ..kernels.winograd.model import is_winograd, variant_name

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from tvm import relax
 
-from ....ops.size import hint_of
+from ....sizes.size import hint_of
 from ..rules.base import CpuLoweredGraph
 
 _POOLINGS = frozenset(("max_pool2d", "avg_pool2d"))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....lowering.implementation import Implementation
-from ....ops.size import hint_of
+from ....sizes.size import hint_of
 from ..core import MachineBalance
 from ..kernels.kernel import Kernel, Order
 from ..kernels.plane import PlaneTiles

@@ -7,7 +7,7 @@ import math
 
 from tvm import relax
 
-from ....ops.size import is_open, known_equal
+from ....sizes.size import is_open, known_equal
 from ...emitter import dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..numbers import is_float

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ....ops.ratio import Ratio
-from ....ops.size import (
+from ....sizes.ratio import Ratio
+from ....sizes.size import (
     AnySize,
     Size,
     is_empty,

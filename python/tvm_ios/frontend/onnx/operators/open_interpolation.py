@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tvm import relax
 
-from ....ops.size import AnySize
+from ....sizes.size import AnySize
 from ...emitter import dtype_of, shape_of
 from ..interpolation import Interpolation
 from ..node_emitter import NodeEmitter

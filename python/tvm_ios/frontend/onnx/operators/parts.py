@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 from tvm import relax
 
-from ....ops.size import (
+from ....sizes.size import (
     AnySize,
     ceil_div,
     hints_of,

@@ -16,7 +16,7 @@ import numpy as np
 from tvm import relax
 
 from ....ops.recurrence import Cell, Recurrence, recurrence
-from ....ops.size import AnyShape, AnySize, Size, is_empty, is_open, require_equal
+from ....sizes.size import AnyShape, AnySize, Size, is_empty, is_open, require_equal
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 from .recurrent_form import Form, form_of

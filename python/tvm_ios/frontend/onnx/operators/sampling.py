@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 from tvm import relax
 
-from ....ops.size import AnySize, Size, largest
+from ....sizes.size import AnySize, Size, largest
 from ...emitter import constant, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from .table import operator

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from ....ops.size import (
+from ....sizes.size import (
     AnySize,
     broadcast,
     is_empty,

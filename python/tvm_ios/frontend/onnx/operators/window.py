@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tvm import relax
 
-from ....ops.size import AnySize, ceil_div, is_open, largest, smallest
+from ....sizes.size import AnySize, ceil_div, is_open, largest, smallest
 from ..node_emitter import NodeEmitter
 from .parts import padded_by_places
 

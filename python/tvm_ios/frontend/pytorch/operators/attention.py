@@ -11,7 +11,7 @@ import math
 import numpy as np
 from tvm import relax
 
-from ....ops.size import is_open
+from ....sizes.size import is_open
 from ....support.errors import ModelError
 from ...attention import attention_scores
 from ...emitter import constant, dtype_of, shape_of

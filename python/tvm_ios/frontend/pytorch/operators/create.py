@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm import relax
 
-from ....ops.size import AnySize, Size
+from ....sizes.size import AnySize, Size
 from ..node_emitter import AtenEmitter
 from .table import operator
 

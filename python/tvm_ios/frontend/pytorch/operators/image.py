@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import relax
 
-from ....ops.size import is_open
+from ....sizes.size import is_open
 from ...emitter import constant, shape_of
 from ...onnx.interpolation import Interpolation
 from ...onnx.operators.image import interpolated

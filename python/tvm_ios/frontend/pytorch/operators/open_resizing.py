@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tvm import relax
 
-from ....ops.size import AnySize, hint_of, known_equal
+from ....sizes.size import AnySize, hint_of, known_equal
 from ...emitter import dtype_of, shape_of
 from ...onnx.operators.formula import Term
 from ..node_emitter import AtenEmitter

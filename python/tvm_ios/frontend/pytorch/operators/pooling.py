@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ....ops.size import is_open
+from ....sizes.size import is_open
 from ...emitter import constant, dtype_of, shape_of
 from ...onnx.operators.pooling import average_pool, largest_with_places, max_pool, sum_pool
 from ...onnx.operators.table import Value

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tvm import relax
 
-from ....ops.size import AnySize
+from ....sizes.size import AnySize
 from ...emitter import dtype_of, shape_of
 from ...onnx.numbers import is_float
 from ...onnx.operators.table import Value

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ....ops.size import AnySize, is_open
+from ....sizes.size import AnySize, is_open
 from ...emitter import constant, shape_of
 from ..node_emitter import AtenEmitter
 from .table import operator

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from tvm.tirx.script import builder as T
 
-from .....ops.size import ceil_div, hint_of, is_open
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
+from .....sizes.size import ceil_div, hint_of, is_open
 from ...core import Core
 from ...isa.amx import COLUMNS
 from ...isa.bfloat16 import DOT2, as_dot2, joined

@@ -24,8 +24,8 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
-from .....ops.size import AnySize, known_equal
 from .....ops.tir_function import on_stack, tile_scope
+from .....sizes.size import AnySize, known_equal
 from ...core import Core
 from ...isa.bfloat16 import DOT2, bits_of, joined, round_source, widened
 from ...isa.emit import Accumulators, along, lanes_of, loop, splat, unroll, zeros

@@ -17,9 +17,9 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
-from .....ops.size import AnySize, ceil_div, hint_of, is_open
 from .....ops.tir_function import tile_scope
 from .....ops.window import Window
+from .....sizes.size import AnySize, ceil_div, hint_of, is_open
 from ...core import Core
 from ...isa.emit import Accumulators, bind, lanes_of, loop, select, shuffled, splat, unroll, zeros
 from ...isa.epilogue import apply_epilogue

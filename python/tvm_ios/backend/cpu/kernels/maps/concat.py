@@ -10,7 +10,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .....ops.size import AnySize
+from .....sizes.size import AnySize
 from ...isa.emit import lanes_of, select
 from ...isa.storage import store
 from ..kernel import Kernel, phase

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from .....ops.epilogue import Epilogue
-from .....ops.size import AnySize
 from .....ops.tensor import TensorSpec
+from .....sizes.size import AnySize
 from ..layout import Layout
 
 Expr = Any

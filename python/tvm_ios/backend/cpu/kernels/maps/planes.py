@@ -17,10 +17,10 @@ from typing import Any, Literal
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
-from .....ops.size import AnySize, is_open
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from .....ops.window import Window
+from .....sizes.size import AnySize, is_open
 from ...core import Core
 from ...isa.emit import bind, lanes_of, splat
 from ...isa.epilogue import apply_epilogue

@@ -20,8 +20,8 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....lowering.product import Matmul
-from .....ops.size import hint_of
 from .....ops.tensor import TensorSpec
+from .....sizes.size import hint_of
 from ...core import Core
 from ...isa import amx, bfmmla
 from ...isa.emit import bind, loop, select

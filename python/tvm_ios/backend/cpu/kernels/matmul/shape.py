@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from .....lowering.product import Matmul
-from .....ops.size import Size, ceil_div, hint_of, is_open
+from .....sizes.size import Size, ceil_div, hint_of, is_open
 from ...core import Core
 from ...isa import amx, bfmmla
 from ..factors import Factors, Multiplication

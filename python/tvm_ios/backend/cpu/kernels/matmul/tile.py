@@ -10,8 +10,8 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .....ops.size import Size
 from .....ops.tir_function import tile_scope
+from .....sizes.size import Size
 from ...isa.emit import Accumulators, bind, lanes_of, loop, select, splat, unroll
 from ...isa.epilogue import apply_epilogue
 from ...isa.storage import store

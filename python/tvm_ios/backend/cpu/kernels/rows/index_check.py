@@ -9,9 +9,9 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.index_check import Bounds, long
-from .....ops.size import AnyShape
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import on_stack, tile_scope
+from .....sizes.size import AnyShape
 from ..kernel import Finding, Kernel, Phase
 
 

@@ -11,9 +11,9 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING, Epilogue
-from .....ops.size import AnySize, Size, is_open
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
+from .....sizes.size import AnySize, Size, is_open
 from ...core import Core
 from ...isa.emit import along, lanes_of, splat
 from ...isa.epilogue import apply_epilogue

@@ -15,8 +15,8 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from .....ops.size import AnyShape, AnySize, Size, ceil_div
 from .....ops.tir_function import on_stack, tile_scope
+from .....sizes.size import AnyShape, AnySize, Size, ceil_div
 from ...isa.emit import bind
 from .strided_axes import Axis, StridedMap, merge_axes
 

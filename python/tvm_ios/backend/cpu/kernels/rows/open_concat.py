@@ -9,8 +9,8 @@ from itertools import accumulate
 from typing import Any
 
 from .....ops.epilogue import NOTHING
-from .....ops.size import AnyShape, known_equal
 from .....ops.tensor import TensorSpec
+from .....sizes.size import AnyShape, known_equal
 from ...core import Core
 from ..kernel import SHARES, Kernel, Phase, by_shares
 from .open_strided import RowsEmitter

@@ -15,8 +15,8 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import Epilogue
-from .....ops.size import AnyShape, AnySize
 from .....ops.tir_function import tile_scope
+from .....sizes.size import AnyShape, AnySize
 from ...core import Core
 from ...isa.emit import lanes_of, splat
 from ...isa.epilogue import apply_epilogue

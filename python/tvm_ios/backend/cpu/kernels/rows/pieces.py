@@ -13,8 +13,8 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .....ops.size import Size
 from .....ops.tensor import TensorSpec
+from .....sizes.size import Size
 from ...core import Core
 from ...isa.emit import select
 from ..kernel import Kernel, Phase

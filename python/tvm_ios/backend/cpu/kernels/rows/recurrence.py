@@ -10,9 +10,9 @@ import numpy as np
 from tvm.tirx.script import builder as T
 
 from .....ops.recurrence import Recurrence
-from .....ops.size import Size
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
+from .....sizes.size import Size
 from ...core import Core
 from ...isa.emit import bind, select
 from ..kernel import Kernel, Phase

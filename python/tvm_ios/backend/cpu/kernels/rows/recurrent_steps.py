@@ -12,8 +12,8 @@ from tvm.tirx.script import builder as T
 
 from .....ops.recurrence import Recurrence
 from .....ops.recurrent_step import Formulas
-from .....ops.size import AnyShape
 from .....ops.tir_function import tile_scope
+from .....sizes.size import AnyShape
 from ...isa.emit import Accumulators, along, bind, lanes_of, loop, splat, unroll, zeros
 from ...isa.functions import FUNCTIONS, keep, lanes_in, like
 from ..row_tiles import number as number_of

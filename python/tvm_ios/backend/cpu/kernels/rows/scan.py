@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .....ops.size import AnySize, Size
+from .....sizes.size import AnySize, Size
 from ...isa.emit import Accumulators, bind, lanes_of, loop, select, splat, unroll, zeros
 from ...isa.functions import keep, register
 from ...isa.masked import first_of

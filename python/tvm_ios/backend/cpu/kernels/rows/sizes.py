@@ -10,8 +10,8 @@ import tvm
 import tvm_ffi
 from tvm.tirx.script import builder as T
 
-from .....ops.size import AnyShape, AnySize, Size
 from .....ops.tensor import TensorSpec
+from .....sizes.size import AnyShape, AnySize, Size
 from ..kernel import Kernel, Phase
 
 Expr = Any

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .....ops.epilogue import NOTHING, Epilogue
-from .....ops.size import AnyShape, AnySize, hint_of, is_open
 from .....ops.strides import Strides
+from .....sizes.size import AnyShape, AnySize, hint_of, is_open
 
 
 @dataclass(frozen=True)

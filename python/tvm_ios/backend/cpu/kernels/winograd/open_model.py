@@ -10,7 +10,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING
-from .....ops.size import AnySize, ceil_div
+from .....sizes.size import AnySize, ceil_div
 from ...core import Core, MachineBalance
 from ..conv.shape import Conv2d
 from .model import (

@@ -9,8 +9,8 @@ from typing import Any
 
 from tvm.tirx.script import builder as T
 
-from .....ops.size import hint_of
 from .....ops.tir_function import tile_scope
+from .....sizes.size import hint_of
 from ...isa.emit import Accumulators, bind, lanes_of, loop, select, splat, unroll, zeros
 from ...isa.epilogue import apply_epilogue
 from ...isa.storage import store

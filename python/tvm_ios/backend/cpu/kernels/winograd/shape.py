@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .....ops.size import AnyShape, AnySize, ceil_div
+from .....sizes.size import AnyShape, AnySize, ceil_div
 from ...core import Core
 from ..conv.shape import Conv2d
 from ..layout import blocks

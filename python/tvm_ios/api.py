@@ -210,6 +210,7 @@ def compile(
             prepared = steps.prepare(kind, mod, resolved, chosen_options, runner, sample=sample)
             return stack.enter_context(closing(prepared))
 
+        networks: signatures.Networks
         failure: OpenShapeError | None = None
         try:
             schedulers = list(map(read, sources))

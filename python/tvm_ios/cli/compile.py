@@ -123,6 +123,7 @@ def run(args: argparse.Namespace) -> None:
         signatures.check_kind(request.kind)
     known = COMPILING if args.no_search or args.schedule_in else ()
     with replacing(*libraries, *notes) as drafts, numbering(known):
+        networks: Networks
         failure: OpenShapeError | None = None
         try:
             networks = _scheduled(request, args, sizes)

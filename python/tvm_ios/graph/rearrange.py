@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 from tvm import relax
 
@@ -133,7 +134,7 @@ def _reshaped(
             want = math.prod(wanted[place] for place in target)
             if known_equal(have, want):
                 break
-            rest: list = axes if hint_of(have) < hint_of(want) else places
+            rest: list[Any] = axes if hint_of(have) < hint_of(want) else places
             if not rest or hint_of(have) == hint_of(want):
                 return None
             (group if rest is axes else target).append(rest.pop(0))

@@ -401,7 +401,8 @@ def evaluated(expr: Expr, values: Mapping[tvm.ir.Var, AnySize]) -> AnySize:
     compute = _COMPUTE.get(type(expr))
     if compute is None:
         raise TypeError(f"{expr} is no size")
-    return compute(evaluated(expr.a, values), evaluated(expr.b, values))
+    result: AnySize = compute(evaluated(expr.a, values), evaluated(expr.b, values))
+    return result
 
 
 def is_known(expr: Expr) -> bool:

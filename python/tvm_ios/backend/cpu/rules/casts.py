@@ -13,7 +13,8 @@ from ....relax_ir.expressions import is_float32
 from ..isa.int8 import STORED, WHOLE, Grid, Integers
 from ..isa.storage import Bytes
 from ..kernels.layout import PLAIN
-from ..kernels.rows.strided import StridedMap, strided_kernel
+from ..kernels.rows.strided import strided_kernel
+from ..kernels.rows.strided_axes import StridedMap
 from ..kernels.storage import with_storage
 from .base import Choice, LoweringConfig, row_major
 from .bindings import InputBinder, InputBinding

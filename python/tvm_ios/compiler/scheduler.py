@@ -40,6 +40,7 @@ from ..schedule.timeline import Timeline
 from ..search.core import greedy, sequential
 from ..search.cost_model import CostModel
 from ..search.network import NetworkSearch
+from ..sizes.size import OpenSizes, owner_of
 from ..support.errors import ModelError, ScheduleError
 from ..support.progress import progress
 from .check import check_kernels, check_schedule
@@ -78,6 +79,8 @@ class Scheduler:
         of their functions.
     part_schedules : dict of str to Schedule
         Those by which the parts are lowered; one operator a stage where it has none.
+    opened : OpenSizes or None
+        The open dimensions of the function, which live as long as this.
     """
 
     kind: AnyKind
@@ -93,6 +96,7 @@ class Scheduler:
     rounding: Rounding | None = None
     parts: dict[str, Scheduler] = field(default_factory=dict)
     part_schedules: dict[str, Schedule] = field(default_factory=dict)
+    opened: OpenSizes | None = None
     _compiled: CompiledSchedules = field(default_factory=CompiledSchedules)
 
     @classmethod
@@ -159,6 +163,8 @@ class Scheduler:
         made = cls(
             kind, resolved, options, prepared, graph, results, backend, builder, given, database
         )
+        tensors = (p.ty for p in prepared[function].params if isinstance(p.ty, relax.TensorType))
+        made.opened = owner_of(size for ty in tensors for size in ty.shape.values)
         if kind.device != "cpu" and (made.decides or lengths_of(mod[function])):
             raise ModelError(
                 "The network decides on branches, loops or the lengths of its results while it "

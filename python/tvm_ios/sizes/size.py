@@ -328,6 +328,15 @@ AnySize: TypeAlias = int | Size
 AnyShape: TypeAlias = tuple[AnySize, ...]
 
 
+def owner_of(exprs: Iterable[Expr]) -> OpenSizes | None:
+    """Return the dimensions that any of some expressions of Relax depends on."""
+    for expr in exprs:
+        for variable in tirx.analysis.undefined_vars(expr):
+            if variable in _owners:
+                return _owners[variable]
+    return None
+
+
 def unsimplified(expr: Expr) -> AnySize:
     """Return the size of an expression as it is, where simplifying it would take long."""
     if isinstance(expr, tirx.IntImm):

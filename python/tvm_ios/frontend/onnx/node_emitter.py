@@ -77,7 +77,9 @@ class NodeEmitter(Emitter):
         value = constant_array(x)
         return self._bindings.sizes_in(x) if value is None else value
 
-    def sizes(self, sizes: AnySize | Sequence[AnySize] | np.ndarray, dtype: str = "int64") -> relax.Expr:
+    def sizes(
+        self, sizes: AnySize | Sequence[AnySize] | np.ndarray, dtype: str = "int64"
+    ) -> relax.Expr:
         """Return numbers as a tensor; it is a constant if no size is open."""
         numbers = np.array(sizes, object)
         if any(isinstance(number, Size | Ratio) for number in numbers.reshape(-1)):

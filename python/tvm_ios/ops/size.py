@@ -233,14 +233,6 @@ class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]
         """The expression in 32 bits."""
         return self.owner.shortened(self.expr)
 
-    @property
-    def is_simple(self) -> bool:
-        """Whether kernels can compute it."""
-        try:
-            return self.short is not None
-        except TypeError:
-            return False
-
     def __repr__(self) -> str:
         return f"Size({self})"
 

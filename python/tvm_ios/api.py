@@ -149,7 +149,7 @@ def compile(
     device_id : int
         The GPU to use if the target is ``cuda``.
     input_shapes, batch
-        Values for the dimensions that a model file leaves open; see
+        Values for the dimensions that a model leaves open; see
         :func:`tvm_ios.frontend.models.load_model`.
     shapes : mapping of str to sequence of shapes, optional
         Several shapes of inputs, by name: the model takes each of them, with a schedule of its own.
@@ -219,7 +219,9 @@ def compile(
                 raise
             failure = error
         if failure is None:
-            networks = [(s, steps.choose(s, given, search=search)) for s in schedulers]
+            networks: signatures.Networks = [
+                (s, steps.choose(s, given, search=search)) for s in schedulers
+            ]
         else:
             networks = networks_of_any_shape(
                 lambda opened=None, shapes=None, batch=None: read(

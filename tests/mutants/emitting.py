@@ -211,8 +211,8 @@ MUTANTS = (
     Mutant(
         "all heads have the bias of the first",
         f"{_KERNELS}/attention/strip.py",
-        "self.head if bias.heads > 1 else 0",
-        "0",
+        "(bias.heads, self.head)",
+        "(bias.heads, 0)",
         (f"{_ATTENTION}::test_a_bias_and_an_epilogue",),
     ),
     Mutant(

@@ -64,7 +64,5 @@ def test_options_that_do_not_fit() -> None:
     )
     with pytest.raises(OptionError, match="example_inputs apply only to"):
         tvm_ios.compile(branches(), (image,))
-    with pytest.raises(
-        OptionError, match="input_shapes and batch apply only to files and exported programs"
-    ):
+    with pytest.raises(ModelError, match="leaves its first dimension open for a batch size"):
         tvm_ios.compile(branches(), batch=2)

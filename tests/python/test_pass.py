@@ -34,7 +34,7 @@ from support.networks import (
 )
 from tvm_ios import transform, zoo
 from tvm_ios.compiler.scheduler import Scheduler
-from tvm_ios.errors import CostError, ModelError, OptionError, ScheduleError, TargetError
+from tvm_ios.errors import CostError, OptionError, ScheduleError, TargetError
 from tvm_ios.measure.transport.locations import LocalRunner
 from tvm_ios.options import Options
 from tvm_ios.transform import InterOperatorSchedule
@@ -186,11 +186,24 @@ def test_the_same_costs_give_the_same_schedule() -> None:
     assert found[0].stages == found[1].stages == found[2].stages
 
 
-def test_a_dynamic_shape_is_refused_by_the_pass() -> None:
-    ty = relax.TensorType((tvm.tirx.Var("n", "int64"), 4), "float32")
-    mod = relax_module(lambda emit, x: emit(op.nn.relu(x)), ty)
-    with pytest.raises(ModelError, match="Dimension 0 of input 'x0' is dynamic"):
-        InterOperatorSchedule(NATIVE)(mod)
+def test_a_function_of_symbolic_dimensions() -> None:
+    """It takes any sizes, in TVM's own virtual machine, too."""
+    rows = tvm.tirx.Var("n", "int64")
+    ty = relax.TensorType((rows, 4), "float32")
+    mod = relax_module(lambda emit, x: emit(op.nn.softmax(emit(op.nn.relu(x)))), ty)
+    schedule = InterOperatorSchedule(NATIVE)
+    schedule(mod)
+    assert schedule.schedule is not None
+    assert all(len(stage.groups) == 1 for stage in schedule.schedule.stages)
+    executable = tvm.compile(mod, target=NATIVE, relax_pipeline=transform.pipeline())
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    for count in (1, 5, 33):
+        x = np.random.default_rng(count).standard_normal((count, 4)).astype("float32")
+        powers = np.exp(np.maximum(x, 0))
+        found = machine["main"](tvm.runtime.tensor(x)).numpy()
+        np.testing.assert_allclose(found, powers / powers.sum(-1, keepdims=True), rtol=1e-4)
+    with pytest.raises(RuntimeError, match="n must be at least 1"):
+        machine["main"](tvm.runtime.tensor(np.zeros((0, 4), "float32")))
 
 
 def test_a_measured_schedule_says_what_was_measured() -> None:

@@ -45,6 +45,8 @@ def from_relax(
     if not names and given == Given():
         return mod
     inputs = [_declared(p, names) for p in body.params if _shape(p) is not None]
+    if given.batch is not None and all(value.sizes[:1] != [None] for value in inputs):
+        raise ModelError("No input of the module leaves its first dimension open for a batch size.")
     shapes = complete("The module", inputs, given)
     found: Mapping[str, Sequence[AnySize]] = (
         static(shapes) if opened is None else open_shapes(shapes, opened, given.dims)

@@ -163,7 +163,8 @@ class _IndexRewriter(PyExprMutator):
             return None
         axis = int(op.attrs.axis) % len(op.args[0].ty.shape)
         data = self.visit_expr(op.args[0])
-        part = self.builder_.emit(relax.op.strided_slice(data, [axis], [place], [place + 1]))
+        sliced = relax.op.strided_slice(data, [axis], [place], [place + 1], assume_inbound=True)
+        part = self.builder_.emit(sliced)
         return part if known.ndim else relax.op.squeeze(part, [axis])
 
     def _counted(self, indices: relax.Expr, extents: Sequence[AnySize]) -> relax.Expr | None:

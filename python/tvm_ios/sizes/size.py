@@ -115,6 +115,12 @@ class OpenSizes:
         """The same as kernels have them, in 32 bits."""
         return [self._short[variable] for variable in self.hints]
 
+    @property
+    def text(self) -> str:
+        """All that code depends on, beside the sizes that it computes with."""
+        dimensions = [(v.name, self.hints[v], self.bounds[v]) for v in self.hints]
+        return f"{dimensions} {list(map(text_of, self.conditions))} {self.assumes}"
+
     def size(self, expr: Expr) -> int | Size:
         """Return the size that an expression of Relax stands for."""
         simple = self._prover.simplify(expr)

@@ -69,7 +69,7 @@ class Arguments:
             {
                 dimension: torch.export.Dim.AUTO
                 for dimension, size in enumerate(shape)
-                if isinstance(size, torch.SymInt)
+                if isinstance(size, torch.SymInt) and size.node.expr.free_symbols
             }
             for shape in shapes
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...support.errors import ModelError
+from .open_inputs import inputs_of
 from .ratios import Ratio
 from .symbols import Symbols
 
@@ -24,14 +25,29 @@ def assume_guards(program: torch.export.ExportedProgram, symbols: Symbols) -> No
     ModelError
         If sizes that are given violate it, or it is of another kind than numbers.
     """
-    inputs = {
-        node.name: node.meta["val"]
-        for node in program.graph.nodes
-        if node.op == "placeholder" and hasattr(node.meta.get("val"), "shape")
-    }
-    for text in getattr(program, "_guards_code", None) or ():
+    texts = getattr(program, "_guards_code", None) or ()
+    inputs = _inputs(program) if texts else {}
+    for text in texts:
         if not _Guard(inputs, symbols).holds(parsed(text)):
             raise ModelError(f"The program does not allow these shapes: it needs {text}.")
+
+
+def _inputs(program: torch.export.ExportedProgram) -> dict[str, Any]:
+    """Return the tensors of a program by the keys that lead to them, joined to names."""
+    import torch
+
+    tree = torch.utils._pytree
+    signature = program.module_call_graph[0].signature
+    values = {node.name: node.meta["val"] for node in inputs_of(program)}
+    leaves = [values[name] for name in program.graph_signature.user_inputs]
+    arguments, keywords = tree.tree_unflatten(leaves, program.call_spec.in_spec)
+    names = (signature and signature.forward_arg_names) or ()
+    return {
+        "_".join((name, *(str(getattr(k, "key", getattr(k, "idx", ""))) for k in keys))): value
+        for name, argument in zip(names, (*arguments, *keywords.values()), strict=False)
+        for keys, value in tree.tree_flatten_with_path(argument)[0]
+        if hasattr(value, "shape")
+    }
 
 
 def assume_traced(program: torch.export.ExportedProgram, symbols: Symbols) -> None:

@@ -205,3 +205,17 @@ def test_types_of_computed_sizes(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", nodes, {"x": ["n", "t"]}, ["y"])
     model = assert_any_shape(path, [[(2, 3)], [(1, 1)]])
     assert model(np.ones((2, 8), "float32")) == 4.0
+
+
+def test_networks_whose_dimensions_differ_share_no_code(tmp_path: Path) -> None:
+    """A kernel of the same sizes is given the open dimensions, of which there are others."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "place"], ["size"]),
+        node("Sub", ["size", "one"], ["y"]),
+        node("Relu", ["x"], ["z"]),
+    ]
+    for place, shape in enumerate((["h", "n"], ["n", "h"])):
+        weights = [numbers("one", 1), numbers("place", place)]
+        path = save(tmp_path / f"{place}.onnx", nodes, {"x": shape}, ["y", "z"], weights)
+        assert_any_shape(path, [[(3, 7)], [(3, 2)]])

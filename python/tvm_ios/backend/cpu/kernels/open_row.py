@@ -10,13 +10,14 @@ their code tests of every input whether it does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....ops.window import Window
-from ....sizes.size import is_open
+from ....sizes.size import Size, is_open
 from ..isa.emit import bind
 from ..isa.functions import register
 from .taps import ColumnTile, column_tiles
@@ -170,3 +171,52 @@ def guarded_places(window: Window, begin: Expr, distance: Expr) -> tuple[Expr, E
     position = begin + distance
     inside = tirx.And(position >= 0, position < window.size)
     return inside, T.max(T.min(position, window.size - 1), 0)
+
+
+def guarded_load(
+    window: Window, begin: Expr, width: int, load: Callable[[Expr], Expr], outside: Expr
+) -> Callable[[Expr], Expr]:
+    """Return what loads the input at a distance from ``begin``, or ``outside`` where there is none.
+
+    Inputs are tested only where a tile of ``width`` columns may reach the padding.
+
+    Parameters
+    ----------
+    window : Window
+    begin : Expr
+        The position that the first tap of the first column reads.
+    width : int
+    load : callable
+        Returns the input at a position.
+    outside : Expr
+    """
+    end, behind = window.distance(width - 1, window.kernel - 1), _most_behind(window)
+
+    def at(distance: Expr) -> Expr:
+        position = begin + distance
+        known = isinstance(distance, int)
+        before = not known or distance < window.before
+        after = not known or behind is None or distance > end - behind
+        if not before and not after:
+            return load(position)
+        inside, nearest = guarded_places(window, begin, distance)
+        if not after:
+            inside, nearest = position >= 0, T.max(position, 0)
+        elif not before:
+            inside, nearest = position < window.size, T.min(position, window.size - 1)
+        return T.Select(inside, load(nearest), outside)
+
+    return at
+
+
+@lru_cache(maxsize=256)
+def _most_behind(window: Window) -> int | None:
+    """Return how many elements the last column reads behind the last one, at most, if known."""
+    last = window.position(window.out - 1, window.kernel - 1)
+    for count in range(window.distance(0, window.kernel)):
+        left = window.size - 1 + count - last
+        if isinstance(left, int) and left >= 0:
+            return count
+        if isinstance(left, Size) and left.owner.proven(left.expr >= 0):
+            return count
+    return None

@@ -217,6 +217,7 @@ def _is_of_tvm(data: relax.Expr, along: dict[int, Interpolation]) -> bool:
         and dtype_of(data) == "float32"
         and all(
             each.coordinates in _OF_TVM
+            and not (each.is_open and each.coordinates == "align_corners")  # 0 / 0 of one element
             and each.is_of_ratio
             and not each.antialias
             and not each.exclude_outside

@@ -7,22 +7,23 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
-from tvm import relax
+import tvm_ffi
+from tvm import relax, tirx
 
 from ....sizes.size import (
     AnySize,
+    Size,
     ceil_div,
     hints_of,
     is_empty,
-    is_known,
     is_open,
     known_equal,
     largest,
+    prim,
     require_equal,
     require_least,
     require_most,
     same_shape,
-    size_of,
     smallest,
 )
 from ...emitter import constant, dtype_of, is_constant, shape_of
@@ -93,7 +94,7 @@ def slice_(
     steps: relax.Expr | None = None,
 ) -> Value:
     shape = shape_of(data)
-    if not (is_constant(starts) and is_constant(ends)) and shape_of(starts) == (1,):
+    if any(emit.known(x) is None for x in (starts, ends)) and shape_of(starts) == (1,):
         axis = 0 if axes is None else emit.axis(emit.integers(axes, "its axis")[0], len(shape))
         step = 1 if steps is None else emit.integers(steps, "its step")[0]
         return computed_slice(emit, data, axis, starts, ends, step)
@@ -177,12 +178,12 @@ def _sliced(emit: NodeEmitter, data: relax.Expr, ranges: dict[int, _Bounds]) -> 
 def _is_seen(emit: NodeEmitter, part: relax.Expr, shape: Sequence[AnySize]) -> bool:
     """Return whether Relax sees the shape of a part."""
     sizes = emit.builder.normalize(part).ty.shape
-    if sizes is None or not all(map(is_known, sizes.values)):
-        return False
-    try:
-        return same_shape([size_of(size) for size in sizes.values], shape)
-    except TypeError:  # it is not made of sizes alone
-        return False
+    return sizes is not None and all(
+        bool(tvm_ffi.structural_equal(written, prim(size)))
+        if isinstance(size, Size)
+        else isinstance(written, tirx.IntImm)
+        for written, size in zip(sizes.values, shape, strict=True)
+    )
 
 
 def _taken(

@@ -144,6 +144,12 @@ MOVES: dict[str, tuple[list[NodeProto], list[Dim], list, list[Sequence[int]]]] =
         [numbers("i", -1)],
         [(n, t, 8) for n in (1, 3) for t in SIZES],
     ),
+    "a list of the last step": (
+        [node("Gather", ["x", "i"], ["a"], axis=1), node("Relu", ["a"], ["o"])],
+        ["n", "t", 8],
+        [numbers("i", [-1])],
+        [(n, t, 8) for n in (1, 3) for t in SIZES],
+    ),
     "the second of two": (
         [node("Gather", ["x", "i"], ["o"], axis=1)],
         ["n", 2, "t"],

@@ -28,7 +28,7 @@ from ...isa.maximum import maximum, maximum_source
 from ...isa.storage import store
 from ..kernel import Kernel, Order, phase
 from ..layout import Layout, blocks
-from ..open_row import cover_row, guarded_places
+from ..open_row import cover_row, guarded_load
 from ..plane import PlaneTiles
 from ..rows.scan import add_vectors
 from ..taps import ColumnTile, rows_inside
@@ -211,10 +211,15 @@ class PlanesEmitter:
             return buffers[0][image, block, pixel, vector]
 
         def guarded(source_row: Expr, distance: Expr) -> Expr:
-            inside, column = guarded_places(p.columns, begin, distance)
-            pixel = source_row * p.columns.size + column
-            value = buffers[0][image, block, pixel, vector]
-            return T.Select(inside, value, splat(T.float32(neutral), self.lanes))
+            line = source_row * p.columns.size
+            outside = splat(T.float32(neutral), self.lanes)
+            return guarded_load(
+                p.columns,
+                begin,
+                tile.width,
+                lambda column: buffers[0][image, block, line + column, vector],
+                outside,
+            )(distance)
 
         neutral = -math.inf if p.window_reduce == "max" else 0.0
         if tile.guarded:

@@ -27,7 +27,7 @@ from ...isa import amx, bfmmla
 from ...isa.emit import bind, loop, select
 from ...isa.masked import masked_source
 from ..factors import Factors
-from ..kernel import Kernel, Phase, Weights, phase
+from ..kernel import SHARES, Kernel, Phase, Weights, phase
 from ..plane import PlaneTiles
 from ..row_tiles import cover_rows, number
 from .amx import AmxTile
@@ -110,14 +110,16 @@ class _MatmulEmitter(MatmulShape):
     def weights(self) -> Weights | None:
         """Return where the weights of a tile begin; None if the right side is computed.
 
-        The tiles of open rows, whose numbers are not known, have none, either.
+        All chunks have as many tiles as there are groups of rows. A part of the tiles of open rows
+        therefore begins in the same chunk, however many there are.
         """
         m = self.matmul
-        if not m.weights or self.open_rows or m.batch > 1:
+        if not m.weights or m.batch > 1:
             return None
 
         def first(tile: int) -> int:
-            return self._first_block(tile // self.row_tiles) * m.depth * self.vector
+            chunk = tile * self.chunks // SHARES if self.open_rows else tile // self.row_tiles
+            return self._first_block(chunk) * m.depth * self.vector
 
         return Weights(1, first, prefetches=self.prefetches and self.num_k_blocks == 1)
 

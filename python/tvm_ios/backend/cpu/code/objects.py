@@ -85,8 +85,8 @@ def kernel_object(
         What is known of kernels.
     """
     what = [kernel.name, str(target), _compiler()]  # the name is in the symbol
-    # A size says by its text what it is computed from, but not which argument of C that is, nor what
-    # is known of it.
+    # A size says by its text what it is computed from, but not which argument of C that is, nor
+    # what is known of it.
     opened = [] if kernel.opened is None else [kernel.opened.text]
     identity = [digest(kernel.key), str(phase), *what, code_digest(), *opened]
     name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()

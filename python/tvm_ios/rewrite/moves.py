@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
+from ..ops.size import is_open
 from ..relax_ir.expressions import known_shape
 from ..relax_ir.functions import bindings_of
 from .compositions import raise_by
@@ -25,6 +27,12 @@ def remove_empty_moves(mod: tvm.IRModule, func: relax.Function) -> relax.Functio
 
 class _SameShape:
     def raised(self, matcher: Matcher, call: relax.Call) -> relax.Expr | None:
-        """Return the operand if it has the shape of the result."""
-        shape = known_shape(call)
-        return call.args[0] if shape is not None and known_shape(call.args[0]) == shape else None
+        """Return the operand if it has the shape of the result.
+
+        That is written alike, as Relax compares sizes by what is written.
+        """
+        shape, own = known_shape(call), known_shape(call.args[0])
+        if shape is None or own is None or shape != own:
+            return None
+        written = tvm_ffi.structural_equal(call.ty.shape, call.args[0].ty.shape)
+        return call.args[0] if written or not is_open(shape) else None

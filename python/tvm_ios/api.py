@@ -219,9 +219,7 @@ def compile(
                 raise
             failure = error
         if failure is None:
-            networks: signatures.Networks = [
-                (s, steps.choose(s, given, search=search)) for s in schedulers
-            ]
+            networks = [(s, steps.choose(s, given, search=search)) for s in schedulers]
         else:
             networks = networks_of_any_shape(
                 lambda opened=None, shapes=None, batch=None: read(

@@ -7,9 +7,9 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..ops.size import is_open
 from ..relax_ir.expressions import known_shape
 from ..relax_ir.functions import bindings_of
+from ..sizes.size import is_open
 from .compositions import raise_by
 from .matching import Matcher
 

@@ -84,15 +84,21 @@ class Interpolation:
         """Whether the new size is a multiple of the old one."""
         return known_equal(self.new_size % self.size, 0)
 
+    @property
+    def ratio(self) -> float:
+        """The scale of an axis whose sizes are known."""
+        assert self.scale is not None, "only the scale of open sizes may be their ratio"
+        return self.scale
+
     def origins(self) -> np.ndarray:
         """Return the place in the axis that each new element is from."""
         places, size, new_size = np.arange(self.new_size), self.size, self.new_size
         if self.coordinates == "align_corners":
             return places * ((size - 1) / (new_size - 1)) if new_size > 1 else np.zeros(1)
         if self.coordinates == "asymmetric":
-            return places / self.scale
+            return places / self.ratio
         if self.coordinates == "tf_half_pixel_for_nn":
-            return (places + 0.5) / self.scale
+            return (places + 0.5) / self.ratio
         if self.coordinates == "tf_crop_and_resize":
             begin, end = (bound * (size - 1) for bound in self.region)
             if new_size > 1:
@@ -100,9 +106,9 @@ class Interpolation:
             return np.array([0.5 * (begin + end)])
         if self.coordinates == "pytorch_half_pixel" and new_size == 1:
             return np.zeros(1)
-        origins = (places + 0.5) / self.scale - 0.5
+        origins = (places + 0.5) / self.ratio - 0.5
         if self.coordinates == "half_pixel_symmetric":
-            origins = origins + size / 2 * (1 - new_size / (size * self.scale))
+            origins = origins + size / 2 * (1 - new_size / (size * self.ratio))
         return origins
 
     def outside(self) -> np.ndarray:
@@ -136,7 +142,7 @@ class Interpolation:
         return result
 
     def _factor(self) -> float:
-        return min(self.scale, 1.0) if self.antialias else 1.0
+        return min(self.ratio, 1.0) if self.antialias else 1.0
 
     def _offsets(self) -> np.ndarray:
         """Return the neighbours that count, from the one on the left of a place."""

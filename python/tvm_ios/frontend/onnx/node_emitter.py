@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from tvm import relax
@@ -64,8 +65,8 @@ class NodeEmitter(Emitter):
             raise self.error(f"computes {what}{self.while_running(x)}.")
         return value
 
-    def number(self, x: relax.Expr, what: str) -> float:
-        """Return the value of a constant with one element."""
+    def number(self, x: relax.Expr, what: str) -> Any:
+        """Return the value of a constant with one element, which may be an open size."""
         value = self.array(x, what)
         if value.size != 1:
             raise self.error(f"needs {what} as one number, but is given {value.size}.")

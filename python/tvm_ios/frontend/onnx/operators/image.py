@@ -177,8 +177,8 @@ def interpolated(
         if each.is_open:
             _check_corners(emit, each)
             continue
-        product = each.size * each.scale
-        if each.coordinates == "align_corners" and each.scale < 1 and product % 1 > 1e-4:
+        product = each.size * each.ratio
+        if each.coordinates == "align_corners" and each.ratio < 1 and product % 1 > 1e-4:
             # ONNX's own tests align the corner of the fractional size, its text that of the
             # rounded one, as PyTorch and ONNX Runtime do.
             raise emit.error(

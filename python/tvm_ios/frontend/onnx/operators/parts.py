@@ -146,7 +146,8 @@ def _fitting(place: AnySize, last: AnySize) -> AnySize:
 def _length(begin: AnySize, end: AnySize, step: int) -> AnySize:
     """Return how many elements a slice has."""
     if not is_open((begin, end)):
-        return len(range(*hints_of((begin, end)), step))
+        first, last = hints_of((begin, end))
+        return len(range(first, last, step))
     if step < 0:
         begin, end, step = end + 1, begin + 1, -step
     return ceil_div(end - begin, step) if require_least(end - begin, 1) else 0

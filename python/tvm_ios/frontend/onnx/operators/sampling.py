@@ -102,7 +102,8 @@ class Border:
 
     def __init__(self, mode: str, size: AnySize, aligned: bool) -> None:
         self._mode, self._size = mode, size
-        self._low, self._span = (0.0, size - 1) if aligned else (-0.5, size)
+        self._low = 0.0 if aligned else -0.5
+        self._span: AnySize = size - 1 if aligned else size
 
     def neighbours(self, emit: NodeEmitter, origin: relax.Expr, degree: int) -> list[Neighbour]:
         """Return the neighbours of a place, of which there are the degree and one more."""

@@ -134,7 +134,8 @@ class Recurrence:
         """A description, which :func:`layer_of` reads."""
         sizes = {name: getattr(self, name) for name in ("steps", "batch")}
         texts = {name: written(n) for name, n in sizes.items() if isinstance(n, Size)}
-        return json.dumps({**asdict(replace(self, **dict.fromkeys(texts, 1))), **texts})
+        known: dict[str, Any] = dict.fromkeys(texts, 1)
+        return json.dumps({**asdict(replace(self, **known)), **texts})
 
     def operands(self, inputs: Sequence[Any]) -> Operands:
         """Return the layer's inputs, in the order of :attr:`inputs`, by name."""

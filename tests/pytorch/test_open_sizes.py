@@ -118,6 +118,11 @@ class Decoder(nn.Module):
         return self.head(x[:, -1:])
 
 
+def residual() -> nn.Module:
+    block = torchvision.models.resnet.BasicBlock
+    return torchvision.models.ResNet(block, [1, 1, 1, 1], num_classes=10)
+
+
 def encoder() -> nn.Module:
     layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, activation="gelu")
     return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
@@ -137,7 +142,7 @@ ROWS = ({0: BATCH, 1: STEPS},)
 
 NETWORKS = {
     "resnet": (
-        lambda: torchvision.models.resnet18(num_classes=10), torch.randn(2, 3, 64, 64), IMAGES,
+        residual, torch.randn(2, 3, 64, 64), IMAGES,
         [(1, 3, 64, 64), (3, 3, 65, 97)],
     ),
     "mobilenet": (
@@ -163,8 +168,8 @@ NETWORKS = {
         [(1, 1), (3, 17), (2, 64)],
     ),
     "signals": (
-        signals, torch.randn(2, 4, 32), ({0: BATCH, 2: Dim("length", min=2)},),
-        [(1, 4, 32), (3, 4, 17), (1, 4, 4)],
+        signals, torch.randn(2, 4, 32), ({0: BATCH, 2: AUTO},),
+        [(1, 4, 32), (3, 4, 17), (1, 4, 5)],
     ),
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+import tvm_ios
 import tvm_ios.backend.cpu.kernels.winograd.open_model as open_model
 from support.open_networks import assert_any_shape, save, weight
 from tvm_ios.backend.cpu.kernels.winograd.open_model import Threshold
@@ -192,3 +193,11 @@ def test_a_window_larger_than_its_image(tmp_path: Path) -> None:
     model = assert_any_shape(path, _calls([(1, 3, 3)]))
     with pytest.raises(RuntimeError, match="3 <= H"):
         model(np.zeros((1, _CHANNELS, 2, 5), "float32"))
+
+
+def test_half_precision_multiplies_float32(tmp_path: Path) -> None:
+    path = _saved(tmp_path / "m.onnx", _residual)
+    x = np.random.default_rng(0).standard_normal((2, _CHANNELS, 9, 14)).astype("float32")
+    found = tvm_ios.compile(path, search=False, threads=1, precision="bf16")(x)
+    wanted = tvm_ios.compile(path, search=False, threads=1)(x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

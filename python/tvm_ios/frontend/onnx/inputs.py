@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import onnx
 
 
+_NO_NAMES = ("", "_", "?", "-1")
+"""What exporters write for dimensions of no name, which are different ones."""
+
 Sizes = dict[str, list[AnySize]]
 """The shapes of inputs, by name."""
 
@@ -75,7 +78,7 @@ def _declared(value: onnx.ValueInfoProto, given: Given) -> Declared:
 
 def _names(name: str, given: Sequence[str]) -> list[str]:
     """Return names of dimensions; one that the model does not name is called by its place."""
-    return [known or f"{name}.{axis}" for axis, known in enumerate(given)]
+    return [f"{name}.{axis}" if known in _NO_NAMES else known for axis, known in enumerate(given)]
 
 
 def _fixed_sizes(dims: Sequence[onnx.TensorShapeProto.Dimension]) -> list[int | None]:

@@ -93,6 +93,7 @@ class Interpolation:
     def origins(self) -> np.ndarray:
         """Return the place in the axis that each new element is from."""
         places, size, new_size = np.arange(self.new_size), self.size, self.new_size
+        assert self.scale is not None, "sizes that are not open have a ratio"
         if self.coordinates == "align_corners":
             return places * ((size - 1) / (new_size - 1)) if new_size > 1 else np.zeros(1)
         if self.coordinates == "asymmetric":
@@ -142,7 +143,7 @@ class Interpolation:
         return result
 
     def _factor(self) -> float:
-        return min(self.ratio, 1.0) if self.antialias else 1.0
+        return min(self.scale or 1.0, 1.0) if self.antialias else 1.0
 
     def _offsets(self) -> np.ndarray:
         """Return the neighbours that count, from the one on the left of a place."""

@@ -133,8 +133,8 @@ def _converted(program: torch.export.ExportedProgram, symbols: Symbols) -> tvm.I
     try:
         with tracing(), captured():
             program = decomposed(program)
-            assume_traced(program, symbols)
             check_operators(program, symbols)
+            assume_traced(program, symbols)
             _check_pure(program)
             _move_to_host(program)
             return convert(program, symbols)

@@ -219,3 +219,8 @@ def test_networks_whose_dimensions_differ_share_no_code(tmp_path: Path) -> None:
         weights = [numbers("one", 1), numbers("place", place)]
         path = save(tmp_path / f"{place}.onnx", nodes, {"x": shape}, ["y", "z"], weights)
         assert_any_shape(path, [[(3, 7)], [(3, 2)]])
+
+
+def test_dimensions_without_a_name_may_differ(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [node("Relu", ["x"], ["y"])], {"x": [1, "_", "_"]}, ["y"])
+    assert_any_shape(path, [[(1, 3, 5)]])

@@ -101,7 +101,8 @@ def _rounds_convolution(op: Operator, config: LoweringConfig) -> bool:
     conv = conv_of(op)
     sizes = (conv.channels // conv.groups, conv.out_channels[0] // conv.groups)
     whole = conv.groups == 1 or not any(size % core.lanes for size in sizes)
-    return whole and weights is not None and not _counts(weights)
+    # Guarded tiles copy float32, see `kernels/conv/tile.py`.
+    return whole and not conv.is_open and weights is not None and not _counts(weights)
 
 
 def bf16_speed(core: Core) -> float:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from tvm import relax
 
+from ....ops.size import is_open, known_equal
+from ....relax_ir.expressions import is_op
 from ...emitter import shape_of
 from ..node_emitter import AtenEmitter
 from .table import operator
@@ -14,7 +16,22 @@ from .table import operator
 
 @operator("mm.default", "bmm.default", "matmul.default", "mv.default", "dot.default")
 def product(emit: AtenEmitter, left: relax.Expr, right: relax.Expr) -> relax.Expr:
-    return emit(relax.op.matmul(left, right))
+    return emit(relax.op.matmul(left, _once(emit, right)))
+
+
+def _once(emit: AtenEmitter, matrices: relax.Expr) -> relax.Expr:
+    """Return one matrix in place of copies of it for an open batch.
+
+    PyTorch's decomposition repeats the weights of a layer where a batch is open.
+    """
+    value = emit.builder.lookup_binding(matrices) if isinstance(matrices, relax.Var) else None
+    if not is_op(value, "broadcast_to") or not is_open(shape_of(matrices)[:-2]):
+        return matrices
+    (*batch, rows, columns) = shape_of(value.args[0])
+    is_one = all(known_equal(size, 1) for size in batch)
+    if not is_one or not all(map(known_equal, (rows, columns), shape_of(matrices)[-2:])):
+        return matrices
+    return emit.reshape(value.args[0], [rows, columns])
 
 
 @operator("addmm.default", "baddbmm.default", "addmv.default")

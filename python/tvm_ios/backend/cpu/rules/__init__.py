@@ -3,7 +3,7 @@
 
 from . import planes, rows, strided
 from .attention import attention
-from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of
+from .base import Choice, CpuLoweredGraph, LoweringConfig, Rule, first_of, of_channels
 from .casts import cast
 from .channels import reordered
 from .channels_last import to_channels_first, to_channels_last
@@ -17,11 +17,11 @@ from .regions import regions as pool_regions
 from .sizes import shape_to_tensor
 
 RULES: dict[str, Rule] = {
-    "conv2d": first_of(conv2d, planes.narrow_groups),
-    "depthwise_conv2d": first_of(planes.depthwise_conv2d, planes.narrow_groups),
-    "max_pool2d": planes.pool2d,
-    "avg_pool2d": planes.pool2d,
-    "adaptive_avg_pool2d": planes.plane_sum,
+    "conv2d": of_channels(first_of(conv2d, planes.narrow_groups)),
+    "depthwise_conv2d": of_channels(first_of(planes.depthwise_conv2d, planes.narrow_groups)),
+    "max_pool2d": of_channels(planes.pool2d),
+    "avg_pool2d": of_channels(planes.pool2d),
+    "adaptive_avg_pool2d": of_channels(planes.plane_sum),
     "astype": cast,
     "attention": attention,
     "attention_bias": attention,
@@ -30,26 +30,28 @@ RULES: dict[str, Rule] = {
     "deformed_columns": deformed_columns,
     "matmul": matmul,
     "softmax": rows.softmax,
-    "layer_norm": first_of(planes.channel_norm, rows.layer_norm),
-    "group_norm": planes.group_norm,
-    "instance_norm": planes.group_norm,
-    "mean": first_of(planes.plane_sum, rows.reduction),
-    "sum": first_of(planes.plane_sum, rows.reduction),
+    "layer_norm": first_of(of_channels(planes.channel_norm), rows.layer_norm),
+    "group_norm": of_channels(planes.group_norm),
+    "instance_norm": of_channels(planes.group_norm),
+    "mean": first_of(of_channels(planes.plane_sum), rows.reduction),
+    "sum": first_of(of_channels(planes.plane_sum), rows.reduction),
     "variance": rows.reduction,
     "max": rows.reduction,
     "min": rows.reduction,
     "argmax": rows.place,
     "argmin": rows.place,
-    "elementwise": first_of(planes.elementwise, strided.elementwise),
+    "elementwise": first_of(of_channels(planes.elementwise), strided.elementwise),
     "recurrence": recurrence,
     "pool_regions": pool_regions,
-    "reshape": first_of(reordered, strided.movement),
+    "reshape": first_of(of_channels(reordered), strided.movement),
     "flatten": strided.movement,
     "expand_dims": strided.movement,
     "squeeze": strided.movement,
-    "permute_dims": first_of(reordered, to_channels_last, to_channels_first, strided.movement),
+    "permute_dims": first_of(
+        of_channels(first_of(reordered, to_channels_last, to_channels_first)), strided.movement
+    ),
     "broadcast_to": strided.movement,
-    "strided_slice": first_of(reordered, strided.sampling, strided.movement),
+    "strided_slice": first_of(of_channels(first_of(reordered, strided.sampling)), strided.movement),
     "split": strided.split,
     "shape_to_tensor": shape_to_tensor,
 }

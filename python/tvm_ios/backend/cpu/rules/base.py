@@ -14,7 +14,9 @@ from tvm import relax
 from ....graph.operators import Operator
 from ....lowering.implementation import Implementation, LoweredGraph
 from ....lowering.no_rule import NoRule, shape_of
+from ....relax_ir.expressions import known_shape
 from ....schedule.options import Precision
+from ....sizes.size import is_open
 from ..core import TYPICAL, Core, MachineBalance
 from ..isa.storage import Format
 from ..kernels.compose import with_shapes
@@ -119,6 +121,18 @@ def first_of(*rules: Rule) -> Rule:
         return rules[-1](op, binder, config)
 
     return rule
+
+
+def of_channels(rule: Rule) -> Rule:
+    """Return a rule that covers feature maps alone whose numbers of channels are known."""
+
+    def covered(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+        shapes = (known_shape(value) for value in (*op.inputs, *op.outputs))
+        if any(shape is not None and len(shape) == 4 and is_open(shape[1:2]) for shape in shapes):
+            raise NoRule
+        return rule(op, binder, config)
+
+    return covered
 
 
 def row_major(kernel: Kernel, bindings: tuple[InputBinding, ...], op: Operator) -> Choice:

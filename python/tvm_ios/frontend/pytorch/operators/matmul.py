@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from ....ops.size import is_open, known_equal
 from ....relax_ir.expressions import is_op
+from ....sizes.size import is_open, known_equal
 from ...emitter import shape_of
 from ..node_emitter import AtenEmitter
 from .table import operator

@@ -2,9 +2,9 @@
 """Transposed convolutions of images of open size, as convolutions whose channels become pixels.
 
 By a stride ``s``, each pixel of the input stands for a square of ``s`` x ``s`` pixels of the
-result. Every place in a square is a convolution with every ``s``-th tap. All of them together are one of
-``s^2`` times the channels, which are then moved to their places. TVM's own lowering divides by the
-stride at each tap, which is slow where the sizes are not known.
+result. Every place in a square is a convolution with every ``s``-th tap. All of them together are
+one of ``s^2`` times the channels, which are then moved to their places. TVM's own lowering divides
+by the stride at each tap, which is slow where the sizes are not known.
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ MUTANTS = (
     Mutant(
         "an image whose channels lie in blocks is folded",
         "python/tvm_ios/backend/cpu/rules/convolution.py",
-        "suits = source.block == (0 if folds(conv) else config.core.lanes)",
-        "suits = folds(conv) or source.block == config.core.lanes",
+        "suits = source.block == (0 if folds(conv.hinted) else config.core.lanes)",
+        "suits = folds(conv.hinted) or source.block == config.core.lanes",
         (f"{_IMAGE}::test_an_image_that_a_convolution_computed_is_not_folded",),
     ),
     Mutant(
@@ -330,7 +330,7 @@ MUTANTS = (
     Mutant(
         "the means of a group's channels are taken to be equal",
         f"{_KERNELS}/maps/group_norm.py",
-        "return squares + distance * distance * T.float32(count)",
+        "return squares + distance * distance * _number(count)",
         "return squares + distance * T.float32(0)",
         ("backend/cpu/kernels/maps/test_group_norm.py::test_group_norm",),
     ),

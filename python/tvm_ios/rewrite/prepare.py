@@ -39,6 +39,7 @@ from .results import copy_bare_results, inline_returned_tuple
 from .scales import sink_scales
 from .splits import slice_channels
 from .takes import slice_takes
+from .transposed import convolve_transposed
 
 _NESTED = 6  # enough for a scale, a shift and a relu after one concatenation, or a quantisation
 
@@ -117,6 +118,7 @@ def _passes(
         _on(function, absorb_pads),
         _on(function, widen_convolutions),
         channels_first(function),
+        _on(function, convolve_transposed),
         _on(function, slice_channels),
         _on(function, simplify_batch_norm),
         relax.transform.DeadCodeElimination(entries),

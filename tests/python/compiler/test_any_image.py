@@ -99,6 +99,14 @@ def _of_pixels(m: Maps) -> str:
     return m.conv(m.add("Transpose", normal, perm=[0, 3, 1, 2]), 16, 1)
 
 
+def _transposed(size: int, **attributes: Any) -> Callable[[Maps], str]:
+    def build(m: Maps) -> str:
+        taps = m.held(weight("w", _CHANNELS, 16, size, size, scale=0.1))
+        return m.add("ConvTranspose", m.blocked(), taps, m.held(weight("b", 16)), **attributes)
+
+    return build
+
+
 _NETWORKS: dict[str, Callable[[Maps], str]] = {
     "row-major 1x1": lambda m: m.conv("x", 20, 1),
     "row-major 3x3": lambda m: m.conv("x", 20, 3),
@@ -116,6 +124,10 @@ _NETWORKS: dict[str, Callable[[Maps], str]] = {
     "maximum": _pool("MaxPool", strides=[2, 2], pads=[1] * 4),
     "mean": _pool("AveragePool", pads=[1] * 4),
     "mean with padding": _pool("AveragePool", pads=[1] * 4, strides=[2, 2], count_include_pad=1),
+    "transposed": _transposed(2, strides=[2, 2]),
+    "transposed with padding": _transposed(4, strides=[2, 2], pads=[1] * 4),
+    "transposed beyond": _transposed(3, strides=[2, 2], pads=[1] * 4, output_padding=[1, 1]),
+    "transposed by unequal strides": _transposed(5, strides=[3, 1], pads=[1, 0, 2, 1]),
     "parts": _parts,
     "gated": _gated,
     "instances": lambda m: m.per_channel("InstanceNormalization", m.blocked()),

@@ -14,9 +14,9 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..ops.size import is_open
 from ..relax_ir.constants import constant_array
 from ..relax_ir.expressions import held_shape, is_op, known_shape
+from ..sizes.size import is_open
 
 
 def convolve_transposed(mod: tvm.IRModule, func: relax.Function) -> relax.Function:

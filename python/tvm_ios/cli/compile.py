@@ -317,7 +317,8 @@ def _report_shared(
     for size, schedule, time in zip(sizes, schedules, times, strict=True):
         table.add_row(str(size), str(len(schedule.operators)), str(len(schedule.stages)), time)
     console.print(table)
-    console.print(f"other shapes: {serving.describe()}")
+    if not sizes[-1].what:  # the last one is any other
+        console.print(f"other shapes: {serving.describe()}")
 
 
 def _result(model: str, library: Path, schedule: Schedule) -> dict[str, Any]:

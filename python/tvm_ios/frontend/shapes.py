@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ..support.errors import ModelError, OpenShapeError
+from ..support.errors import ModelError
 
 LARGEST = 1 << 45
 """Elements of a tensor; more than any address space holds."""
@@ -14,45 +14,20 @@ LARGEST = 1 << 45
 Shapes = Mapping[str, Sequence[int]]
 
 
-def fit(
-    name: str,
-    fixed: Sequence[int | None],
-    symbols: Sequence[str],
-    given: Sequence[int] | None,
-    batch: int | None,
-) -> list[int]:
-    """Return the shape of an input.
+def merged(
+    name: str, fixed: Sequence[int | None], given: Sequence[int] | None, batch: int | None
+) -> list[int | None]:
+    """Return the shape of an input, with None for what stays open.
 
     Parameters
     ----------
     name : str
     fixed : sequence of int or None
         The sizes that the model fixes; None for the dimensions that it leaves open.
-    symbols : sequence of str
-        What the model calls its dimensions.
     given : sequence of int or None
         The shape that the user gives.
     batch : int or None
         The first dimension, if the model leaves it open and no shape is given.
-
-    Raises
-    ------
-    ModelError
-        If a dimension stays open, or is given a size that differs from the model's.
-    """
-    shape = merged(name, fixed, given, batch)
-    open_ones = {symbol: [name] for symbol, n in zip(symbols, shape, strict=True) if n is None}
-    if open_ones:
-        raise OpenShapeError(open_ones, dict.fromkeys(open_ones, 1))
-    return [size for size in shape if size is not None]
-
-
-def merged(
-    name: str, fixed: Sequence[int | None], given: Sequence[int] | None, batch: int | None
-) -> list[int | None]:
-    """Return the shape of an input, with None for what stays open.
-
-    The parameters are those of :func:`fit`.
 
     Raises
     ------

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import tvm
 
+from ..frontend.dimensions import Declared, Given, complete, static
 from ..frontend.model_format import ModelFormat, ModelSource
-from ..frontend.shapes import check_names, fit
+from ..frontend.shapes import check_names
 from ..support.errors import ModelError
 from .ast import Module, TensorType
 from .convert import convert
@@ -35,11 +37,14 @@ def _open_shapes(module: Module, given: ModelSource) -> dict[str, list[int]]:
         raise ModelError(
             f"No input of {given.model} leaves its first dimension open for a batch size."
         )
-    result = {}
-    for name, shape in partial.items():
-        first = batch if shape[:1] == (None,) else None
-        result[name] = fit(name, shape, ["?"] * len(shape), shapes.get(name), first)
-    return result
+    declared = [_declared(name, shape, batch) for name, shape in partial.items()]
+    return static(complete(given.model, declared, Given(shapes, None, given.dims)))
+
+
+def _declared(name: str, shape: Sequence[int | None], batch: int | None) -> Declared:
+    """Return an input, whose first dimension is the batch if it is open."""
+    sizes = [batch, *shape[1:]] if shape[:1] == (None,) else list(shape)
+    return Declared(name, sizes, [f"{name}.{axis}" for axis in range(len(shape))])
 
 
 FORMAT = ModelFormat(

@@ -65,7 +65,7 @@ BAD_INPUT = {
     "weights of a network": (
         ["bench", "zoo:squeezenet", "--params", "b.params"], "contains its weights"
     ),
-    "open dimension": (["bench", "open.relay"], "Dimension 0 (?) of input 'x' is dynamic"),
+    "open dimension": (["bench", "open.relay"], "open: x.0 of x; fix them with --dim x.0=1"),
     "unknown input": (["bench", MODEL, "--input-shapes", "y:[1]"], "has no input 'y'; its inputs"),
     "fixed dimension": (
         ["bench", "open.relay", "--input-shapes", "x:[2,4]"], "fixes dimension 1 of input 'x' to 3"

@@ -7,6 +7,7 @@ shapes are new, and kept for the last ones.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ from .signatures import Signature
 from .tensor_info import TensorInfo, check_dimensions
 
 _KEPT = 8  # shapes, each of which has a workspace
+_LARGEST = (1 << 31) - 1  # elements of a tensor
+_MOST_BYTES = 1 << 47  # of a workspace; the address space of a process
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -101,12 +104,17 @@ class OpenCalls:
             _of_shape(info, tuple(size_at(size, dimensions) for size in sizes))
             for info, sizes in zip(self._signature.outputs, self._sizes, strict=True)
         ]
+        for info in outputs:
+            if math.prod(size or 0 for size in info.shape) > _LARGEST:
+                raise ValueError(f"The output {info} has more than {_LARGEST} elements.")
         taken = [_of_shape(info, shape) for info, shape in zip(inputs, shapes, strict=True)]
         signature = replace(self._signature, inputs=tuple(taken), outputs=tuple(outputs))
         parameters = [
             (kind, number if kind in ("input", "output") else size_at(number, dimensions))
             for kind, number in self._parameters
         ]
+        if any(kind == "workspace" and size > _MOST_BYTES for kind, size in parameters):
+            raise ValueError("The call needs more memory than any machine has; give smaller sizes.")
         return PreparedCall(self._driver, signature, parameters)
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 from onnx import helper, numpy_helper
+from tvm import relax
 
 import tvm_ios
 import tvm_ios_runtime
@@ -88,6 +90,27 @@ def test_threads_with_shapes_of_their_own(library: Path) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_products_of_sizes_that_64_bits_do_not_hold(tmp_path: Path, *, reduced: bool) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"]),
+        helper.make_node("Concat", ["n", "n", "n"], ["cubic"], axis=0),
+        helper.make_node("Expand", ["x", "cubic"], ["cube"]),
+        helper.make_node("ReduceMax" if reduced else "Relu", ["cube"], ["y"]),
+    ]
+    save(tmp_path / "m.onnx", nodes, {"x": ["n"]}, ["y"])
+    tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=1).save(tmp_path / "m.so")
+    model = tvm_ios_runtime.load(tmp_path / "m.so")
+    x = np.arange(3, dtype="float32")
+    assert model(x)[0].max() == 2
+    large = np.zeros(1 << 22, "float32")  # its cube is a multiple of 2**64
+    with pytest.raises((ValueError, RuntimeError), match=r"large|has more than|more memory than"):
+        model(large)
+    vm = relax.VirtualMachine(tvm.runtime.load_module(str(tmp_path / "m.so")), tvm.cpu())
+    with pytest.raises(RuntimeError, match="elements is too large"):
+        vm["main"](tvm.runtime.tensor(large))
 
 
 def test_sizes_of_the_metadata() -> None:

@@ -90,7 +90,7 @@ def kernel_object(
     opened = [] if kernel.opened is None else [kernel.opened.text]
     identity = [digest(kernel.key), str(phase), *what, code_digest(), *opened]
     name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-    build = functools.cache(functools.partial(pointer_function, kernel, phase, kernel.name))
+    build = functools.cache(functools.partial(_function, kernel, phase))
     kept = store.get(name)
     if kept is not None:
         key, read, written = json.loads(kept)
@@ -100,6 +100,19 @@ def kernel_object(
         key, unknown = hashlib.sha256(text.encode()).hexdigest(), name
         accessed = accessed_tensors(build())
     return KernelObject(f"tvm_ios_{kernel.name}_{key[:16]}", key, accessed, build, unknown)
+
+
+def _function(kernel: Kernel, phase: int) -> tirx.PrimFunc:
+    """Build one phase of a kernel, whose code must be right for all sizes that it is chosen for.
+
+    A condition that came up here would not be known where the code is taken from the store.
+    """
+    assumed = 0 if kernel.opened is None else len(kernel.opened.conditions)
+    function = pointer_function(kernel, phase, kernel.name)
+    assert kernel.opened is None or len(kernel.opened.conditions) == assumed, (
+        "code assumes no sizes"
+    )
+    return function
 
 
 @functools.cache

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import tvm
+from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....sizes.size import LARGEST_SIZE, Size
@@ -17,7 +21,7 @@ def check_sizes(region: Region) -> None:
         with T.Assert(condition, sentence):
             pass
     for count in _counts(region):
-        fits = count.expr <= LARGEST_SIZE
+        fits = _bound(count.expr) <= T.float64(LARGEST_SIZE)
         with T.Assert(fits, f"A tensor of {count} elements is too large."):
             pass
 
@@ -31,3 +35,20 @@ def _counts(region: Region) -> list[Size]:
         for spec in implementation.kernel.tensors
     }
     return [count for count in counts if isinstance(count, Size)]
+
+
+def _bound(expr: Any) -> Any:
+    """Return a bound of a size in double precision: in 64 bits, a product may start again at 0."""
+    if isinstance(expr, tvm.ir.Var | tirx.IntImm):
+        return T.Cast("float64", expr)
+    a, b = _bound(expr.a), _bound(expr.b)
+    kinds = {
+        tirx.Add: lambda: a + b,
+        tirx.Sub: lambda: a - b,
+        tirx.Mul: lambda: a * b,
+        tirx.FloorDiv: lambda: a / b,
+        tirx.FloorMod: lambda: b,
+        tirx.Min: lambda: T.min(a, b),
+        tirx.Max: lambda: T.max(a, b),
+    }
+    return kinds[type(expr)]()

@@ -61,7 +61,7 @@ def networks_of_any_shape(load: Load, error: OpenShapeError, *, search: bool) ->
     except (ModelError, TypeError) as reason:
         _logger.info("not compiled for any sizes: %s", reason, exc_info=True)
         if not isinstance(error, OpenBatchError):
-            raise error from reason
+            raise error.because(_sentence(reason)) from reason
         batches = [load(batch=batch) for batch in _BATCHES]
         return [(s, steps.choose(s, search=search and not i)) for i, s in enumerate(batches)]
     if not search:
@@ -69,6 +69,13 @@ def networks_of_any_shape(load: Load, error: OpenShapeError, *, search: bool) ->
     example = load(shapes=_example(general))
     schedule = steps.choose(example)
     return [(example, schedule), (general, general.following(schedule))]
+
+
+def _sentence(reason: Exception) -> str:
+    """Return why a network is not compiled, as a part of a sentence."""
+    if isinstance(reason, ModelError):
+        return str(reason).rstrip(".")
+    return "an operator of it has no code for open sizes"  # an int was wanted of a Size
 
 
 def _example(scheduler: Scheduler) -> dict[str, tuple[int, ...]]:

@@ -32,11 +32,19 @@ class OpenShapeError(ModelError):
         The open dimensions by name, and the inputs that have them.
     examples : mapping of str to int
         Sizes that they may be given.
+    reason : str
+        Why it cannot be compiled for any sizes, where that was tried.
     """
 
-    def __init__(self, inputs: Mapping[str, Sequence[str]], examples: Mapping[str, int]) -> None:
-        self._inputs, self._examples = inputs, examples
+    def __init__(
+        self, inputs: Mapping[str, Sequence[str]], examples: Mapping[str, int], reason: str = ""
+    ) -> None:
+        self._inputs, self._examples, self._reason = inputs, examples, reason
         super().__init__(self._text(f"dims={dict(examples)}"))
+
+    def because(self, reason: str) -> OpenShapeError:
+        """Return the same error, with the reason."""
+        return OpenShapeError(self._inputs, self._examples, reason)
 
     def on_command_line(self) -> str:
         """Return the message with the options of the command line."""
@@ -44,7 +52,9 @@ class OpenShapeError(ModelError):
 
     def _text(self, remedy: str) -> str:
         places = (f"{name} of {' and '.join(its)}" for name, its in self._inputs.items())
-        return f"The model leaves dimensions open: {', '.join(places)}; fix them with {remedy}."
+        reason = f" (not compiled for any sizes: {self._reason})" if self._reason else ""
+        left_open = f"The model leaves dimensions open: {', '.join(places)}{reason}"
+        return f"{left_open}; fix them with {remedy}."
 
 
 class OpenBatchError(OpenShapeError):

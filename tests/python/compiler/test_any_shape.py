@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -153,3 +154,16 @@ def test_the_command_line(
     twice = ["--dim", "steps=1", "--dim", "steps=2"]
     assert main(["compile", str(attention), "-o", str(library), *twice]) != 0
     assert "'steps' is given twice" in capsys.readouterr().err
+
+
+def test_the_reason_of_a_refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [node("CumSum", ["x", "axis"], ["a"]), node("NonZero", ["a"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["n", "m"]}, ["y"], [numbers("axis", 0)])
+    said = "n of x, m of x (not compiled for any sizes: NonZero"
+    with pytest.raises(ModelError, match=re.escape(said)) as raised:
+        tvm_ios.compile(path, search=False, threads=1)
+    assert "fix them with dims={'n': 1, 'm': 128}." in str(raised.value)
+    assert main(["compile", str(path), "-o", str(tmp_path / "m.so"), "--no-search"]) != 0
+    error = capsys.readouterr().err
+    assert said in error
+    assert "fix them with --dim n=1 --dim m=128." in error

@@ -71,9 +71,9 @@ class Graphs:
         return self._converter.part(name, graph, inputs, parameters, leading, self._scope)
 
 
-_ACCIDENTS = (TypeError, AttributeError, AssertionError, NotImplementedError)
+_WANT_INTS = (TypeError, AttributeError, NotImplementedError)
+"""What converters raise that have not been written for open sizes."""
 _NOT_OPEN = "is not supported with dimensions that stay open; give their sizes."
-"""The end of a sentence on an operator that has not been written for open sizes."""
 
 Inputs = Callable[[Callable[[relax.Expr], relax.Expr]], Sequence[Value]]
 
@@ -187,7 +187,7 @@ class GraphConverter:
             except (ModelError, OtherExample):
                 raise
             except Exception as error:  # TVM, onnx and NumPy raise various types
-                if self._reads_open(node, scope) and isinstance(error, _ACCIDENTS):
+                if self._reads_open(node, scope) and isinstance(error, _WANT_INTS):
                     raise ModelError(f"{described(node)} {_NOT_OPEN}") from error
                 problem = f"{described(node)} cannot be converted: {last_line(error)}"
                 raise ModelError(f"{problem.rstrip('.')}.") from error

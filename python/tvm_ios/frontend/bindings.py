@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..sizes.ratio import Ratio
+from ..sizes.ratio import SingleRatio
 from ..sizes.size import hint_of, is_open, require_least
 from ..sizes.size import size_of as size_of_expr
 from ..support.errors import ModelError
@@ -77,7 +77,7 @@ class Bindings:
         where : str
         """
         flat = list(sizes.reshape(-1))
-        fractions = any(isinstance(number, float | Ratio) for number in flat)
+        fractions = any(isinstance(number, float | SingleRatio) for number in flat)
         if fractions:
             value = self._fractions(flat, dtype, where)
         else:
@@ -92,12 +92,12 @@ class Bindings:
 
     def _fractions(self, numbers: Sequence[Any], dtype: str, where: str) -> relax.Call:
         """Return fractions of sizes as a list."""
-        ratios = [n if isinstance(n, Ratio) else Ratio(0) for n in numbers]
+        ratios = [n if isinstance(n, SingleRatio) else SingleRatio(0) for n in numbers]
         above = relax.op.shape_to_tensor(relax.ShapeExpr([ratio.above for ratio in ratios]))
         floats = self.add(relax.op.astype(self.add(above, where), dtype), where)
         below = relax.const(np.array([ratio.below for ratio in ratios], dtype))
         divided = self.add(relax.op.divide(floats, below), where)
-        known = [0.0 if isinstance(n, Ratio) else float(n) for n in numbers]
+        known = [0.0 if isinstance(n, SingleRatio) else float(n) for n in numbers]
         return relax.op.add(divided, relax.const(np.array(known, dtype)))
 
     def sizes_in(self, x: relax.Expr) -> np.ndarray | None:

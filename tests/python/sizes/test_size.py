@@ -9,7 +9,7 @@ import pytest
 from tvm import tirx
 
 from tvm_ios.sizes.examples import OtherExample
-from tvm_ios.sizes.ratio import NotExact, Ratio
+from tvm_ios.sizes.ratio import NotExact, SingleRatio
 from tvm_ios.sizes.size import (
     OpenSizes,
     known_equal,
@@ -118,15 +118,15 @@ def test_a_written_size_is_read_again(opened: OpenSizes) -> None:
 
 def test_fractions_of_sizes(opened: OpenSizes) -> None:
     n = opened.open("n", 5)
-    half = Ratio.of(n) * Ratio.of(0.5)
+    half = SingleRatio.of(n) * SingleRatio.of(0.5)
     assert known_equal(half.floor().above, n // 2)
     assert known_equal(half.ceil().above, (n + 1) // 2)
-    whole = half * Ratio.of(4.0)
+    whole = half * SingleRatio.of(4.0)
     assert known_equal(whole.whole(), n * 2)
     for inexact in (
-        lambda: Ratio.of(0.1),
-        lambda: half / Ratio.of(n),
-        lambda: half / Ratio.of(3.0),
+        lambda: SingleRatio.of(0.1),
+        lambda: half / SingleRatio.of(n),
+        lambda: half / SingleRatio.of(3.0),
     ):
         with pytest.raises(NotExact):
             inexact()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ...sizes.ratio import Ratio
+from ...sizes.ratio import SingleRatio
 from ...sizes.size import AnySize, Size, hints_of, is_open
 from ..bindings import Bindings
 from ..emitter import Emitter, constant, constant_array, dtype_of, has_shape, is_constant
@@ -83,7 +83,7 @@ class NodeEmitter(Emitter):
     ) -> relax.Expr:
         """Return numbers as a tensor; it is a constant if no size is open."""
         numbers = np.array(sizes, object)
-        if any(isinstance(number, Size | Ratio) for number in numbers.reshape(-1)):
+        if any(isinstance(number, Size | SingleRatio) for number in numbers.reshape(-1)):
             return self._bindings.add_sizes(numbers, dtype, self.where)
         return constant(numbers.astype(dtype))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...sizes.ratio import NotExact, Ratio
+from ...sizes.ratio import NotExact, SingleRatio
 from ...sizes.size import Size, broadcast, largest, smallest
 from .tensors import dtype_of_code
 
@@ -41,7 +41,7 @@ def fold_sizes(
     -------
     list of (array of object, str), or None
         The outputs and their types; None for an operator that is left to run. Numbers of a
-        floating-point type that depend on open sizes are :class:`.Ratio`.
+        floating-point type that depend on open sizes are :class:`.SingleRatio`.
     """
     rule = _RULES.get(name)
     if rule is None or any(a is not None and a.dtype.kind not in "iufbO" for a in arrays):
@@ -110,18 +110,18 @@ def _cast(data: np.ndarray, to: int, saturate: int = 1) -> np.ndarray | None:
 
 
 def _as_float(number: Any) -> Any:
-    return Ratio.of(number) if isinstance(number, Size | Ratio) else float(number)
+    return SingleRatio.of(number) if isinstance(number, Size | SingleRatio) else float(number)
 
 
 def _as_integer(number: Any) -> Any:
-    if isinstance(number, Ratio):
+    if isinstance(number, SingleRatio):
         return number.whole()
     return number if isinstance(number, Size) else int(number)
 
 
 def _of_floats(compute: Callable[..., Any]) -> Rule:
     """Return the rule of an operator that computes with fractions."""
-    return _elementwise(lambda *items: compute(*map(Ratio.of, items)))
+    return _elementwise(lambda *items: compute(*map(SingleRatio.of, items)))
 
 
 def _listed(axes: np.ndarray | Sequence[int] | int) -> list[int]:
@@ -230,8 +230,8 @@ _OF_FLOATS: dict[str, Rule] = {
     "Sub": _of_floats(operator.sub),
     "Mul": _of_floats(operator.mul),
     "Div": _of_floats(operator.truediv),
-    "Floor": _of_floats(Ratio.floor),
-    "Ceil": _of_floats(Ratio.ceil),
+    "Floor": _of_floats(SingleRatio.floor),
+    "Ceil": _of_floats(SingleRatio.ceil),
 }
 _ORDERED = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}
 _TRUTHS = {*_ORDERED, "Not", "And", "Or"}

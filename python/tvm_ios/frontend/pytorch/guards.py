@@ -8,10 +8,10 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...sizes.ratio import NotExact, Ratio
 from ...support.errors import ModelError
 from .open_inputs import inputs_of
-from .ratios import Ratio
-from .symbols import Symbols
+from .symbols import Symbols, exactly, rounded
 
 if TYPE_CHECKING:
     import torch
@@ -107,11 +107,14 @@ class _Guard:
 
     def _value(self, node: ast.expr) -> Ratio:
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            return Ratio.of(node.value)
+            return exactly(node.value)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -self._value(node.operand)
         if isinstance(node, ast.BinOp) and type(node.op) in _COMPUTE:
-            return _COMPUTE[type(node.op)](self._value(node.left), self._value(node.right))
+            try:
+                return _COMPUTE[type(node.op)](self._value(node.left), self._value(node.right))
+            except NotExact:
+                raise rounded(ast.unparse(node)) from None
         if isinstance(node, ast.Call) and not node.keywords:
             compute = _CALLS.get(ast.unparse(node.func))
             if compute is not None:

@@ -12,9 +12,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from ...sizes.ratio import NotExact, Ratio
 from ...sizes.size import AnySize
 from ...support.errors import ModelError
-from .ratios import Ratio
 
 
 class Symbols:
@@ -82,7 +82,7 @@ class Symbols:
         if expr.is_Rational:
             return Ratio(int(expr.p), int(expr.q))
         if expr.is_Float:
-            return Ratio.of(float(expr))
+            return exactly(float(expr))
         name = type(expr).__name__
         if name == "Pow" and expr.exp.is_Integer and expr.exp > 0:
             return self.ratio(expr.base) ** int(expr.exp)
@@ -92,7 +92,10 @@ class Symbols:
                 f"The program computes {expr} from its sizes, which is not supported; give the "
                 "shapes of its inputs."
             )
-        return compute(*map(self.ratio, expr.args))
+        try:
+            return compute(*map(self.ratio, expr.args))
+        except NotExact:
+            raise rounded(expr) from None
 
     def _of_symbol(self, name: str) -> Ratio:
         if name not in self.values:
@@ -119,6 +122,28 @@ class Symbols:
                 "shapes of its inputs."
             )
         return RELATIONS[name](*map(self.ratio, relation.args))
+
+
+def exactly(number: float) -> Ratio:
+    """Return a number as a fraction.
+
+    Raises
+    ------
+    ModelError
+        If its products with sizes would be rounded.
+    """
+    try:
+        return Ratio.of(number)
+    except NotExact:
+        raise rounded(number) from None
+
+
+def rounded(computed: object) -> ModelError:
+    """Return the error of sizes that a program rounds, or divides by."""
+    return ModelError(
+        f"The program computes {computed} from its sizes, which is rounded, so that they cannot "
+        "stay open; give the shapes of its inputs."
+    )
 
 
 def _of_all(compute: Callable[[Ratio, Ratio], Ratio]) -> Callable[..., Ratio]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ....sizes.ratio import Ratio
+from ....sizes.ratio import SingleRatio
 from ....sizes.size import (
     AnySize,
     Size,
@@ -118,7 +118,7 @@ def _sizes(
     factors: list[float | None] = []
     if scales is not None and not is_empty(shape_of(scales)):
         given = emit.array(scales, "its scales").reshape(-1)
-        if any(isinstance(number, Fraction | Ratio | Size) for number in given):
+        if any(isinstance(number, Fraction | SingleRatio | Size) for number in given):
             raise emit.error("scales by numbers that depend on open sizes; give these sizes.")
         factors = [float(number) for number in given]
         wanted = [_scaled(emit, n, f) for n, f in zip(lengths, given, strict=True)]

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from ..sizes.arithmetic import require_least
 from ..sizes.ratio import SingleRatio
-from ..sizes.size import hint_of, is_open, require_least
+from ..sizes.size import hint_of, is_open
 from ..sizes.size import size_of as size_of_expr
 from ..support.errors import ModelError
 from .limits import Limits, size_of

@@ -9,7 +9,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ..sizes.size import AnyShape, AnySize, Size, hints_of, is_empty, is_open, known_equal, size_of
+from ..sizes.arithmetic import is_empty
+from ..sizes.size import AnyShape, AnySize, Size, hints_of, is_open, known_equal, size_of
 from ..support.errors import ModelError
 from .bindings import Bindings
 from .fitting import fitted

@@ -9,16 +9,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..sizes.size import (
-    AnyShape,
-    AnySize,
-    Size,
-    broadcast,
-    is_open,
-    known_equal,
-    require_equal,
-    size_of,
-)
+from ..sizes.arithmetic import broadcast, require_equal
+from ..sizes.size import AnyShape, AnySize, Size, is_open, known_equal, size_of
 
 _BROADCASTING = {
     "relax." + name

@@ -12,7 +12,8 @@ from ..ops.epilogue import NOTHING, Epilogue
 from ..ops.tensor import TensorSpec
 from ..relax_ir.constants import constant_array
 from ..relax_ir.expressions import is_float32
-from ..sizes.size import AnySize, broadcast, ceil_div, known_equal
+from ..sizes.arithmetic import broadcast, ceil_div
+from ..sizes.size import AnySize, known_equal
 from .implementation import LoweredGraph
 from .kernel import Kernel
 from .no_rule import NoRule, shape_of

@@ -22,16 +22,8 @@ from ..ops.index_check import FUNCTION, Bounds, index_check
 from ..relax_ir.constants import constant_array
 from ..relax_ir.expressions import held_shape, is_op, is_static, known_shape
 from ..relax_ir.functions import bindings_of
-from ..sizes.size import (
-    AnyShape,
-    AnySize,
-    Size,
-    hint_of,
-    is_open,
-    require_least,
-    require_most,
-    size_of,
-)
+from ..sizes.arithmetic import require_least, require_most
+from ..sizes.size import AnyShape, AnySize, Size, hint_of, is_open, size_of
 from .scatter import scatter_elements
 
 Extents = Callable[[relax.Call, int], AnyShape]

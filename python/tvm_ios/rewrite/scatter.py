@@ -9,7 +9,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ..sizes.size import AnySize, hints_of, is_open, prim, same_shape, size_of
+from ..sizes.arithmetic import same_shape
+from ..sizes.size import AnySize, hints_of, is_open, prim, size_of
 from ..support.errors import ModelError
 
 

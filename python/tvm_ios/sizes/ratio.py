@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .size import AnySize, Size, ceil_div, largest, require_most, smallest
+from .arithmetic import ceil_div, largest, require_most, smallest
+from .size import AnySize, Size
 
 if TYPE_CHECKING:
     from typing_extensions import Self

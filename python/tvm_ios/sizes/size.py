@@ -13,11 +13,10 @@ fails with a TypeError and does not compute with the hint unnoticed.
 
 from __future__ import annotations
 
-import math
 import operator
 import re
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -78,7 +77,7 @@ class OpenSizes:
         if name in self.known:
             return self._known(name, least, most)
         variable = tirx.Var(name, "int64")
-        bounds = tvm.ir.Range.from_min_extent(_long(least), _long(most - least + 1))
+        bounds = tvm.ir.Range.from_min_extent(long(least), long(most - least + 1))
         self.bounds[variable] = least, most
         self._prover.bind(variable, bounds)
         hint = self.examples.get(name, hint)
@@ -95,7 +94,7 @@ class OpenSizes:
             return self._known(value, least, most)
         variable = next(v for v in self.hints if v.name == value)
         size = Size(variable, self.hints[variable], self)
-        for bound in (tirx.GE(variable, _long(least)), tirx.LE(variable, _long(most))):
+        for bound in (tirx.GE(variable, long(least)), tirx.LE(variable, long(most))):
             self.decide(bound, True)
         return size
 
@@ -292,7 +291,7 @@ class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]
             return NotImplemented
         if isinstance(other, Size) and tvm_ffi.structural_equal(self.expr, other.expr):
             return True
-        equal = tirx.EQ(self.expr, _expr(other))
+        equal = tirx.EQ(self.expr, expr_of(other))
         if not self.owner.assumes:
             return self.owner.proven(equal) is True
         return self._decide(equal, self.hint == hint_of(other))
@@ -302,10 +301,10 @@ class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]
         return NotImplemented if equal is NotImplemented else not equal
 
     def __lt__(self, other: int | Size) -> bool:
-        return self._decide(tirx.LT(self.expr, _expr(other)), self.hint < hint_of(other))
+        return self._decide(tirx.LT(self.expr, expr_of(other)), self.hint < hint_of(other))
 
     def __gt__(self, other: int | Size) -> bool:
-        return self._decide(tirx.GT(self.expr, _expr(other)), self.hint > hint_of(other))
+        return self._decide(tirx.GT(self.expr, expr_of(other)), self.hint > hint_of(other))
 
     def __le__(self, other: int | Size) -> bool:
         return not self > other
@@ -321,7 +320,7 @@ class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]
 
     def _with(self, other: Any, compute: Callable[[Any, Any], Any]) -> Any:
         if isinstance(other, int | Size) and not isinstance(other, bool):
-            expr = self.owner._prover.simplify(compute(self.expr, _expr(other)))
+            expr = self.owner._prover.simplify(compute(self.expr, expr_of(other)))
             if isinstance(expr, tirx.IntImm):
                 return int(expr.value)
             return Size(expr, compute(self.hint, hint_of(other)), self.owner)
@@ -368,16 +367,6 @@ def is_open(shape: Iterable[AnySize]) -> bool:
     return any(isinstance(size, Size) for size in shape)
 
 
-def is_empty(shape: Iterable[AnySize]) -> bool:
-    """Return whether a tensor has no elements; open sizes are at least 1."""
-    return any(not isinstance(size, Size) and size == 0 for size in shape)
-
-
-def is_one(shape: Sequence[AnySize]) -> bool:
-    """Return whether a tensor is known to be a number, or a list of one."""
-    return not shape or (len(shape) == 1 and known_equal(shape[0], 1))
-
-
 def hints_of(shape: Iterable[AnySize]) -> tuple[int, ...]:
     """Return a shape, or the example of an open one."""
     return tuple(map(hint_of, shape))
@@ -401,25 +390,6 @@ def size_of(expr: Expr) -> AnySize:
     raise TypeError(f"{expr} is no size")
 
 
-def evaluated(expr: Expr, values: Mapping[tvm.ir.Var, AnySize]) -> AnySize:
-    """Return the value of an expression of TIR, given those of its variables.
-
-    Raises
-    ------
-    TypeError
-        If it is not made of sizes.
-    """
-    if isinstance(expr, tirx.IntImm):
-        return int(expr.value)
-    if isinstance(expr, tvm.ir.Var) and expr in values:
-        return values[expr]
-    compute = _COMPUTE.get(type(expr))
-    if compute is None:
-        raise TypeError(f"{expr} is no size")
-    result: AnySize = compute(evaluated(expr.a, values), evaluated(expr.b, values))
-    return result
-
-
 def is_known(expr: Expr) -> bool:
     """Return whether an expression is a constant, or made of dimensions of :class:`OpenSizes`."""
     return isinstance(expr, tirx.IntImm) or any(
@@ -427,125 +397,12 @@ def is_known(expr: Expr) -> bool:
     )
 
 
-def smallest(first: AnySize, *others: AnySize) -> AnySize:
-    """Return the smallest of sizes, without an assumption of which that is."""
-    return _extreme(first, others, min, tirx.min)
-
-
-def largest(first: AnySize, *others: AnySize) -> AnySize:
-    """Return the largest of sizes, without an assumption of which that is."""
-    return _extreme(first, others, max, tirx.max)
-
-
-def ceil_div(size: AnySize, divisor: int) -> AnySize:
-    """Return how many parts of some size a whole has; the last one may be smaller."""
-    return -(-size // divisor)
-
-
-def broadcast(*shapes: Sequence[AnySize]) -> AnyShape:
-    """Return the shape that shapes are broadcast to.
-
-    Raises
-    ------
-    ValueError
-        If two of them do not fit.
-    """
-    rank = max(map(len, shapes), default=0)
-    result: list[AnySize] = [1] * rank
-    for shape in shapes:
-        for axis, size in enumerate(shape, rank - len(shape)):
-            if known_equal(size, result[axis]) or known_equal(size, 1):
-                continue
-            if known_equal(result[axis], 1):
-                result[axis] = size
-            elif require_equal(size, result[axis]):
-                result[axis] = size if isinstance(size, int) else result[axis]
-            else:
-                raise ValueError(f"shapes {tuple(shape)} and {tuple(result)} do not broadcast")
-    return tuple(result)
-
-
 def known_equal(a: AnySize, b: AnySize) -> bool:
     """Return whether two sizes are equal for all dimensions, without an assumption."""
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Size):
-            return one.owner.proven(tirx.EQ(one.expr, _expr(other))) is True
+            return one.owner.proven(tirx.EQ(one.expr, expr_of(other))) is True
     return a == b
-
-
-def same_shape(a: Sequence[AnySize], b: Sequence[AnySize]) -> bool:
-    """Return whether two shapes are the same for all dimensions, without an assumption."""
-    return len(a) == len(b) and all(map(known_equal, a, b))
-
-
-def without_common(
-    a: Sequence[AnySize], b: Sequence[AnySize]
-) -> tuple[list[AnySize], list[AnySize]]:
-    """Return the factors of two products without those that both have."""
-    above, below = _factors(a), _factors(b)
-    for factor in list(below):
-        for i, other in enumerate(above):
-            if isinstance(factor, Size) and isinstance(other, Size) and known_equal(factor, other):
-                below = [x for x in below if x is not factor]
-                del above[i]
-                break
-    numbers = [math.prod(n for n in side if isinstance(n, int)) for side in (above, below)]
-    common = math.gcd(*numbers) or 1
-    sizes = ([n for n in side if isinstance(n, Size)] for side in (above, below))
-    first, second = ([*s, n // common] for s, n in zip(sizes, numbers, strict=True))
-    return first, second
-
-
-def _factors(sizes: Iterable[AnySize]) -> list[AnySize]:
-    """Return what sizes are products of."""
-    found: list[AnySize] = []
-    for size in sizes:
-        if isinstance(size, Size) and isinstance(size.expr, tirx.Mul):
-            owner = size.owner
-            found += _factors([owner.size(size.expr.a), owner.size(size.expr.b)])
-        else:
-            found.append(size)
-    return found
-
-
-def require_equal(a: AnySize, b: AnySize) -> bool:
-    """Return whether two sizes can be equal, which is assumed then; see OpenSizes.require."""
-    for one, other in ((a, b), (b, a)):
-        if isinstance(one, Size):
-            return one.owner.require(tirx.EQ(one.expr, _expr(other)))
-    return a == b
-
-
-def require_least(size: AnySize, least: int) -> bool:
-    """Return whether a size can be as large as a number, which is assumed then."""
-    if isinstance(size, Size):
-        return size.owner.require(tirx.GE(size.expr, _long(least)))
-    return size >= least
-
-
-def require_most(size: AnySize, most: AnySize) -> bool:
-    """Return whether a size can be as small as another one, which is assumed then."""
-    return require_least(most - size, 0)
-
-
-def _extreme(
-    first: AnySize,
-    others: Sequence[AnySize],
-    of_ints: Callable[[int, int], int],
-    of_exprs: Callable[[Any, Any], Any],
-) -> AnySize:
-    result = first
-    for other in others:
-        owner = next((s.owner for s in (result, other) if isinstance(s, Size)), None)
-        if owner is None:
-            result = of_ints(hint_of(result), hint_of(other))
-            continue
-        is_less = owner.proven(tirx.LE(_expr(result), _expr(other)))
-        if is_less is None:
-            result = owner.size(of_exprs(_expr(result), _expr(other)))
-        elif is_less is (of_ints is max):
-            result = other
-    return result
 
 
 def prim(size: AnySize) -> Any:
@@ -553,15 +410,17 @@ def prim(size: AnySize) -> Any:
     return size.expr if isinstance(size, Size) else size
 
 
-def _long(number: int) -> Expr:
+def long(number: int) -> Expr:
+    """Return a number as an int64 expression."""
     return tirx.const(number, "int64")
 
 
-def _expr(size: AnySize) -> Expr:
-    return size.expr if isinstance(size, Size) else _long(size)
+def expr_of(size: AnySize) -> Expr:
+    """Return a size as an int64 expression."""
+    return size.expr if isinstance(size, Size) else long(size)
 
 
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+BINARY: dict[type, Callable[[Any, Any], Any]] = {
     tirx.Add: operator.add,
     tirx.Sub: operator.sub,
     tirx.Mul: operator.mul,
@@ -570,15 +429,7 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     tirx.Min: tirx.min,
     tirx.Max: tirx.max,
 }
-
-
-_COMPUTE: dict[type, Callable[[Any, Any], Any]] = {
-    **_BINARY,
-    tirx.FloorDiv: operator.floordiv,
-    tirx.FloorMod: operator.mod,
-    tirx.Min: smallest,
-    tirx.Max: largest,
-}
+"""How the expressions of sizes are computed in TIR."""
 
 
 def _shortened(expr: Expr, short: dict[tvm.ir.Var, tvm.ir.Var]) -> Expr:
@@ -586,7 +437,7 @@ def _shortened(expr: Expr, short: dict[tvm.ir.Var, tvm.ir.Var]) -> Expr:
         return tirx.const(int(expr.value), "int32")
     if isinstance(expr, tvm.ir.Var):
         return short[expr]
-    combine = _BINARY.get(type(expr))
+    combine = BINARY.get(type(expr))
     if combine is None:
         raise TypeError(f"{expr} is no size")
     return combine(_shortened(expr.a, short), _shortened(expr.b, short))

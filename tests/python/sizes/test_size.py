@@ -8,19 +8,10 @@ import threading
 import pytest
 from tvm import tirx
 
+from tvm_ios.sizes.arithmetic import largest, require_equal, require_least, smallest, without_common
 from tvm_ios.sizes.examples import OtherExample
 from tvm_ios.sizes.ratio import NotExact, SingleRatio
-from tvm_ios.sizes.size import (
-    OpenSizes,
-    known_equal,
-    largest,
-    require_equal,
-    require_least,
-    reread,
-    smallest,
-    without_common,
-    written,
-)
+from tvm_ios.sizes.size import OpenSizes, known_equal, reread, written
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import relax
 
-from ...sizes.size import Size, is_empty, is_open, require_equal
+from ...sizes.arithmetic import is_empty, require_equal
+from ...sizes.size import Size, is_open
 from ..emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from . import running
 from .node_emitter import NodeEmitter

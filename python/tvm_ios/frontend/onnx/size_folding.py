@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ...sizes.arithmetic import broadcast, largest, smallest
 from ...sizes.ratio import NotExact, SingleRatio
-from ...sizes.size import Size, broadcast, largest, smallest
+from ...sizes.size import Size
 from .tensors import dtype_of_code
 
 Rule = Callable[..., Any]

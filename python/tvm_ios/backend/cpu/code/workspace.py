@@ -12,7 +12,8 @@ from tvm import relax
 
 from ....lowering.implementation import Implementation, Slot
 from ....lowering.inplace import resolve
-from ....sizes.size import AnySize, is_open, largest
+from ....sizes.arithmetic import largest
+from ....sizes.size import AnySize, is_open
 from ..kernels.kernel import Kernel
 from .memory import Lifetime, plan_memory, plan_open_memory
 

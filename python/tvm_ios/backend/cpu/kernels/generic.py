@@ -17,7 +17,8 @@ from tvm import s_tir, sym, tirx
 from tvm.tirx.script import builder as T
 
 from ....ops.tensor import TensorSpec
-from ....sizes.size import AnyShape, AnySize, Size, evaluated, is_open
+from ....sizes.arithmetic import evaluated
+from ....sizes.size import AnyShape, AnySize, Size, is_open
 from ..isa.near_zero import accurate_near_zero
 from .kernel import Emit, Kernel, Phase, phase
 

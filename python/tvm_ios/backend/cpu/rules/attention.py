@@ -14,7 +14,8 @@ from ....lowering.value import Value
 from ....relax_ir.constants import constant_array
 from ....relax_ir.expressions import is_float32
 from ....schedule.rounding import BF16
-from ....sizes.size import AnyShape, AnySize, is_open, known_equal, largest, smallest
+from ....sizes.arithmetic import largest, smallest
+from ....sizes.size import AnyShape, AnySize, is_open, known_equal
 from ..kernels.attention.attention import MOST_DEPTH, attention_kernel, pack_bias
 from ..kernels.attention.strip import Attention, Bias
 from ..kernels.layout import PLAIN

@@ -16,7 +16,8 @@ from ....lowering.no_rule import NoRule, shape_of
 from ....ops.epilogue import Broadcast, Epilogue
 from ....ops.window import Window
 from ....relax_ir.expressions import is_float32
-from ....sizes.size import AnyShape, is_open, same_shape
+from ....sizes.arithmetic import same_shape
+from ....sizes.size import AnyShape, is_open
 from ..kernels.conv.grouped import Groups, grouped_kernel, pack_grouped
 from ..kernels.layout import Layout
 from ..kernels.maps.channel_norm import ChannelNorm, channel_norm_kernel

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from ....sizes.size import AnySize, ceil_div, is_open, known_equal, require_least
+from ....sizes.arithmetic import ceil_div, require_least
+from ....sizes.size import AnySize, is_open, known_equal
 from ...emitter import constant, constant_array, dtype_of, shape_of
 from ..narrow import Narrow
 from ..node_emitter import NodeEmitter

@@ -10,16 +10,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from ....sizes.arithmetic import is_empty, require_least, require_most
 from ....sizes.ratio import SingleRatio
-from ....sizes.size import (
-    AnySize,
-    Size,
-    is_empty,
-    is_open,
-    known_equal,
-    require_least,
-    require_most,
-)
+from ....sizes.size import AnySize, Size, is_open, known_equal
 from ...emitter import constant, dtype_of, shape_of
 from ..interpolation import COORDINATES, NEAREST, Interpolation
 from ..node_emitter import NodeEmitter

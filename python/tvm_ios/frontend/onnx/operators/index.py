@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from ....sizes.size import AnySize, Size, require_most
+from ....sizes.arithmetic import require_most
+from ....sizes.size import AnySize, Size
 from ...emitter import constant, constant_array, dtype_of, shape_of
 from ..counted import Counted
 from ..node_emitter import NodeEmitter

@@ -15,7 +15,7 @@ import numpy as np
 from tvm import relax
 
 from ....ops.epilogue import EXACT
-from ....sizes.size import is_one
+from ....sizes.arithmetic import is_one
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 

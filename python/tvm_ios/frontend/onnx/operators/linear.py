@@ -8,7 +8,8 @@ from typing import TypeAlias
 from tvm import relax
 
 from ....ops.narrow import NARROW, is_integer
-from ....sizes.size import AnyShape, is_one, require_equal
+from ....sizes.arithmetic import is_one, require_equal
+from ....sizes.size import AnyShape
 from ...emitter import constant_array, dtype_of, shape_of
 from ..narrow import Narrow, limited, narrowed, numbers
 from ..node_emitter import NodeEmitter

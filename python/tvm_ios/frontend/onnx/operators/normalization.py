@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from ....sizes.size import require_equal
+from ....sizes.arithmetic import require_equal
 from ...emitter import dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..tensors import name_of_type

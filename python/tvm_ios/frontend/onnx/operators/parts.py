@@ -10,22 +10,17 @@ import numpy as np
 import tvm_ffi
 from tvm import relax, tirx
 
-from ....sizes.size import (
-    AnySize,
-    Size,
+from ....sizes.arithmetic import (
     ceil_div,
-    hints_of,
     is_empty,
-    is_open,
-    known_equal,
     largest,
-    prim,
     require_equal,
     require_least,
     require_most,
     same_shape,
     smallest,
 )
+from ....sizes.size import AnySize, Size, hints_of, is_open, known_equal, prim
 from ...emitter import constant, dtype_of, is_constant, shape_of
 from ..node_emitter import SMALL, NodeEmitter
 from .selection import computed_slice

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ....sizes.size import AnySize, Size, is_open, known_equal, same_shape
+from ....sizes.arithmetic import same_shape
+from ....sizes.size import AnySize, Size, is_open, known_equal
 from ...emitter import constant, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..numbers import is_integer

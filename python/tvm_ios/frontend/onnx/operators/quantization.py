@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from tvm import relax
 
-from ....sizes.size import AnyShape, is_one, known_equal, require_equal
+from ....sizes.arithmetic import is_one, require_equal
+from ....sizes.size import AnyShape, known_equal
 from ...emitter import constant_array, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..tensors import name_of_type

@@ -16,7 +16,8 @@ import numpy as np
 from tvm import relax
 
 from ....ops.recurrence import Cell, Recurrence, recurrence
-from ....sizes.size import AnyShape, AnySize, Size, is_empty, is_open, require_equal
+from ....sizes.arithmetic import is_empty, require_equal
+from ....sizes.size import AnyShape, AnySize, Size, is_open
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 from .recurrent_form import Form, form_of

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tvm import relax
 
-from ....sizes.size import AnySize, is_empty
+from ....sizes.arithmetic import is_empty
+from ....sizes.size import AnySize
 from ...emitter import dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 from ..numbers import is_float, is_integer

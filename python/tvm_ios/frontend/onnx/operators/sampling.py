@@ -10,7 +10,8 @@ from itertools import product
 import numpy as np
 from tvm import relax
 
-from ....sizes.size import AnySize, Size, largest
+from ....sizes.arithmetic import largest
+from ....sizes.size import AnySize, Size
 from ...emitter import constant, dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from .table import operator

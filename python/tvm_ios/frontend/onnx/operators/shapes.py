@@ -9,15 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from ....sizes.size import (
-    AnySize,
-    broadcast,
-    is_empty,
-    is_open,
-    require_equal,
-    require_least,
-    without_common,
-)
+from ....sizes.arithmetic import broadcast, is_empty, require_equal, require_least, without_common
+from ....sizes.size import AnySize, is_open
 from ...emitter import constant, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 from .table import MOVES, TAKES, Value, operator

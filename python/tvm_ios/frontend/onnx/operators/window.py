@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from tvm import relax
 
-from ....sizes.size import AnySize, ceil_div, is_open, largest, smallest
+from ....sizes.arithmetic import ceil_div, largest, smallest
+from ....sizes.size import AnySize, is_open
 from ..node_emitter import NodeEmitter
 from .parts import padded_by_places
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ....sizes.size import AnySize, Size, is_open, known_equal, largest, smallest
+from ....sizes.arithmetic import largest, smallest
+from ....sizes.size import AnySize, Size, is_open, known_equal
 from ...emitter import constant, dtype_of, has_shape, shape_of
 from ...onnx.operators.parts import concat, pad, picked, tile
 from ...onnx.operators.table import Value

@@ -19,7 +19,8 @@ from tvm.tirx.script import builder as T
 
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
-from .....sizes.size import ceil_div, hint_of, is_open
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import hint_of, is_open
 from ...core import Core
 from ...isa.amx import COLUMNS
 from ...isa.bfloat16 import DOT2, as_dot2, joined

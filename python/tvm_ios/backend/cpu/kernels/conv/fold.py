@@ -19,7 +19,7 @@ from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import tile_scope
 from .....ops.window import Window
-from .....sizes.size import ceil_div
+from .....sizes.arithmetic import ceil_div
 from ...isa.emit import bind, lanes_of, loop, unroll, zeros
 from ..layout import blocks
 from .shape import Conv2d

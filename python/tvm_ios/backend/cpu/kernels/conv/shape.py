@@ -13,7 +13,8 @@ from tvm.tirx.script import builder as T
 from .....ops.epilogue import NOTHING, Epilogue
 from .....ops.tensor import TensorSpec
 from .....ops.window import Window
-from .....sizes.size import AnySize, ceil_div, hint_of, is_open
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import AnySize, hint_of, is_open
 from ...core import Core
 from ..factors import Factors, Multiplication
 from ..layout import Layout, blocks

@@ -13,7 +13,8 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import on_stack, tile_scope
-from .....sizes.size import ceil_div, hint_of
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import hint_of
 from ...isa.bfloat16 import FIRST
 from ...isa.emit import bind, lanes_of, loop, select, splat, unroll, zeros
 from ...isa.epilogue import apply_epilogue

@@ -19,7 +19,8 @@ from tvm.tirx.script import builder as T
 from .....ops.epilogue import NOTHING, Epilogue
 from .....ops.tir_function import tile_scope
 from .....ops.window import Window
-from .....sizes.size import AnySize, ceil_div, hint_of, is_open
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import AnySize, hint_of, is_open
 from ...core import Core
 from ...isa.emit import Accumulators, bind, lanes_of, loop, select, shuffled, splat, unroll, zeros
 from ...isa.epilogue import apply_epilogue

@@ -20,7 +20,8 @@ from tvm.tirx.script import builder as T
 from .....ops.epilogue import NOTHING, Epilogue
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
-from .....sizes.size import AnySize, ceil_div
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import AnySize
 from ...core import Core
 from ...isa.emit import bind, lanes_of, loop, select, splat
 from ...isa.epilogue import apply_epilogue

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from .....lowering.product import Matmul
-from .....sizes.size import Size, ceil_div, hint_of, is_open
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import Size, hint_of, is_open
 from ...core import Core
 from ...isa import amx, bfmmla
 from ..factors import Factors, Multiplication

@@ -16,7 +16,8 @@ from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import on_stack, tile_scope
-from .....sizes.size import AnyShape, AnySize, Size, ceil_div
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import AnyShape, AnySize, Size
 from ...isa.emit import bind
 from .strided_axes import Axis, StridedMap, merge_axes
 

@@ -13,7 +13,8 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import tile_scope
-from .....sizes.size import AnySize, ceil_div
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import AnySize
 from ...core import Core
 from ...isa.emit import Accumulators, bind, lanes_of, splat, unroll, zeros
 from ...isa.epilogue import apply_epilogue

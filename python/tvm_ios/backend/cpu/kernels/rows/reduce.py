@@ -19,7 +19,8 @@ from tvm.tirx.script import builder as T
 from .....ops.epilogue import NOTHING, Epilogue
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
-from .....sizes.size import AnySize, Size, ceil_div, is_open, known_equal
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import AnySize, Size, is_open, known_equal
 from ...core import Core
 from ...isa.emit import Accumulators, lanes_of, loop, splat
 from ...isa.epilogue import apply_epilogue

@@ -13,7 +13,8 @@ from tvm.tirx.script import builder as T
 from .....ops.epilogue import NOTHING, Epilogue
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
-from .....sizes.size import AnySize, ceil_div, hint_of, is_open, known_equal
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import AnySize, hint_of, is_open, known_equal
 from ...core import Core
 from ...isa.emit import Accumulators, along, lanes_of, loop, splat, zeros
 from ...isa.epilogue import apply_epilogue

@@ -14,7 +14,7 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import on_stack
-from .....sizes.size import ceil_div
+from .....sizes.arithmetic import ceil_div
 from ...core import Core
 from ...isa.emit import bind, lanes_of
 from ..conv.fold import Folding, folded

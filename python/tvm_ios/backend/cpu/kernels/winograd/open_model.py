@@ -10,7 +10,8 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from .....ops.epilogue import NOTHING
-from .....sizes.size import AnySize, ceil_div
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import AnySize
 from ...core import Core, MachineBalance
 from ..conv.shape import Conv2d
 from .model import (

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from .....sizes.size import AnyShape, AnySize, ceil_div
+from .....sizes.arithmetic import ceil_div
+from .....sizes.size import AnyShape, AnySize
 from ...core import Core
 from ..conv.shape import Conv2d
 from ..layout import blocks

@@ -16,7 +16,7 @@ from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import on_stack, tile_scope
 from .....ops.window import Window
-from .....sizes.size import ceil_div
+from .....sizes.arithmetic import ceil_div
 from ...isa.emit import bind, lanes_of, select, unroll, zeros
 from ..conv.shape import Conv2d
 from .transform import transforms

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tvm import relax
 
-from .....sizes.size import is_one
+from .....sizes.arithmetic import is_one
 from ....emitter import shape_of
 from ...node_emitter import NodeEmitter
 from .domain import check_shape, contributed

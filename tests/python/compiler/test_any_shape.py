@@ -166,4 +166,5 @@ def test_the_reason_of_a_refusal(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["compile", str(path), "-o", str(tmp_path / "m.so"), "--no-search"]) != 0
     error = capsys.readouterr().err
     assert said in error
+    assert not (tmp_path / "m.so").exists()
     assert "fix them with --dim n=1 --dim m=128." in error

@@ -154,14 +154,18 @@ SHAPES = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(SHAPES | st.text(alphabet="ax:[],1230 -²٣\n", max_size=24))
 @example("x:[1,²]")
+@example("[]")
+@example("[3],x:[4]")
 def test_shapes(text: str) -> None:
-    """As they were written, or refused as an argument is."""
+    """As they were written, or refused as an argument is; a single input needs no name."""
     try:
         shapes = input_shapes(text)
     except (argparse.ArgumentTypeError, ValueError):
         return
-    assert all(name and all(size > 0 for size in sizes) for name, sizes in shapes.items())
-    again = ",".join(f"{name}:{list(sizes)}" for name, sizes in shapes.items())
+    assert all(size > 0 for sizes in shapes.values() for size in sizes)
+    again = ",".join(
+        f"{name}:{list(sizes)}" if name else str(list(sizes)) for name, sizes in shapes.items()
+    )
     assert input_shapes(again) == shapes
 
 

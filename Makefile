@@ -10,7 +10,7 @@
 #   make tutorials   the notebooks of tutorials/, from beginning to end
 #   make gpu     the tests that need a GPU
 #   make fuzz MINUTES=10   random networks, compiled in random ways, against other implementations;
-#                SEED=... begins there, JOBS=... is the number of processes
+#                SEED=... begins there, JOBS=... is the number of processes, OPEN=1 opens dimensions
 #   make faults COUNT=500   processes killed at random points; SEED=... repeats a run
 #   make conformance   ONNX's own tests of operators, and of their types and versions; PART=1/3 runs a third
 #   make conformance-pytorch   the same with PyTorch's samples of calls of its operators
@@ -85,7 +85,7 @@ MINUTES ?= 10
 
 fuzz: $(VENV)/developed
 	PYTHONPATH=tests $(BIN)/python -m fuzz run --minutes $(MINUTES) \
-		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
+		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(OPEN),--open)
 COUNT = 500
 
 faults: $(VENV)/developed

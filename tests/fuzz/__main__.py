@@ -29,14 +29,16 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, help="the first; by default a random one")
     run.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     run.add_argument("--networks", type=int, help="end after so many")
+    run.add_argument("--open", action="store_true", help="leave dimensions open of all that can")
     replay = commands.add_parser("replay", help="run the trial of a seed, and print all of it")
     replay.add_argument("seed", type=int)
     replay.add_argument("--outputs", default="", help="only these, separated by commas")
     replay.add_argument("--cut", default="", help="values that become inputs")
-    replay.add_argument("--set", action="append", default=[], metavar="CHOICE=VALUE")
     shrink = commands.add_parser("shrink", help="make a failing network smaller")
     shrink.add_argument("seed", type=int)
     shrink.add_argument("--timeout", type=float, default=60.0)
+    for command in (replay, shrink):
+        command.add_argument("--set", action="append", default=[], metavar="CHOICE=VALUE")
     return parser
 
 
@@ -46,7 +48,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
     first = arguments.seed if arguments.seed is not None else secrets.randbelow(10**9) * 1000
     print(f"seeds from {first} on, {arguments.jobs} processes", flush=True)
-    campaign = Campaign(first, 60 * arguments.minutes, arguments.jobs, arguments.networks)
+    reduction = Reduction(chosen={"open": "True"} if arguments.open else {})
+    campaign = Campaign(
+        first, 60 * arguments.minutes, arguments.jobs, arguments.networks, reduction
+    )
     tally = campaign.run()
     print(campaign.progress, summary(tally, names()), sep="\n")
     return 1 if tally.findings else 0
@@ -59,13 +64,16 @@ def _replay(arguments: argparse.Namespace) -> int:
     from .trial import Trial
 
     set_num_threads(MOST_WORKERS)
-    chosen = dict(item.split("=", 1) for item in arguments.set)
     outputs, cut = (tuple(filter(None, t.split(","))) for t in (arguments.outputs, arguments.cut))
-    trial = Trial(arguments.seed, Reduction(outputs, cut, chosen))
-    print(trial.network, trial.choices, sep="\n", flush=True)
+    trial = Trial(arguments.seed, Reduction(outputs, cut, _chosen(arguments)))
+    print(trial.open or trial.network, trial.choices, sep="\n", flush=True)
     outcome = trial.run()
     print(trial.schedule, f"{outcome.status} {outcome.detail}", sep="\n")
     return int(outcome.found)
+
+
+def _chosen(arguments: argparse.Namespace) -> dict[str, str]:
+    return dict(item.split("=", 1) for item in arguments.set)
 
 
 def _shrink(arguments: argparse.Namespace) -> int:
@@ -76,7 +84,8 @@ def _shrink(arguments: argparse.Namespace) -> int:
 
     process = Process(arguments.timeout)
     try:
-        reduction, outcome = shrink(arguments.seed, process)
+        begin = Reduction(chosen=_chosen(arguments))
+        reduction, outcome = shrink(arguments.seed, process, begin=begin)
     except ValueError as error:
         print(error)
         return 0

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from .outcome import FOREIGN, REFUSED, Outcome
+from .outcome import FOREIGN, REFUSED, Outcome, Reduction
 from .processes import Process
 
 TIMEOUT = 120.0  # seconds for a network; on a busy machine eight threads may wait long
@@ -53,12 +53,22 @@ class Campaign:
         Processes.
     networks : int, optional
         End after so many.
+    reduction : Reduction, optional
+        What is chosen of all of them.
     """
 
-    def __init__(self, first: int, seconds: float, jobs: int, networks: int | None = None) -> None:
+    def __init__(
+        self,
+        first: int,
+        seconds: float,
+        jobs: int,
+        networks: int | None = None,
+        reduction: Reduction | None = None,
+    ) -> None:
         self._seeds = iter(range(first, first + networks) if networks else itertools.count(first))
         self._begin = time.monotonic()
         self._end, self._jobs = self._begin + seconds, jobs
+        self._reduction = reduction or Reduction()
         self._lock = threading.Lock()
         self._failure: Exception | None = None
         self.tally = Tally()
@@ -98,11 +108,11 @@ class Campaign:
                     seed = next(self._seeds, None)
                 if seed is None:
                     return
-                outcome = process.run(seed)
+                outcome = process.run(seed, self._reduction)
                 with self._lock:
                     self.tally.add(outcome)
                 if outcome.found:
-                    self._tell(finding_text(outcome))
+                    self._tell(finding_text(outcome, self._reduction))
         except Exception as error:  # which the main thread raises
             self._failure = error
         finally:
@@ -113,11 +123,11 @@ class Campaign:
             print(text, flush=True)
 
 
-def finding_text(outcome: Outcome) -> str:
+def finding_text(outcome: Outcome, reduction: Reduction) -> str:
     """A finding, and how to see it again."""
     lines = [f"seed {outcome.seed} {outcome.status}: {outcome.choices}"]
     lines += [f"    {line}" for line in outcome.detail.splitlines()[-8:]]
-    lines.append(f"    to see it again: {COMMAND} replay {outcome.seed}")
+    lines.append(f"    to see it again: {COMMAND} replay {outcome.seed}{reduction.arguments}")
     return "\n".join(lines)
 
 

@@ -18,6 +18,7 @@ from tvm_ios.target import resolve
 
 MOST_WORKERS = 8
 _HALF = 0.2  # the share of networks in half precision
+_OPEN = 0.25  # of those that may leave dimensions open
 
 WAYS = ("unsearched", "sequential", "greedy", "search", "search", "drawn", "drawn", "drawn")
 """Where a schedule comes from: a baseline, the dynamic programme under random prices, or chance."""
@@ -48,6 +49,8 @@ class Choices:
         Whether they check that they do, and are delayed at random.
     emulated : bool
         Whether what the CPU has no instructions for is computed by others.
+    open : bool
+        Whether the network leaves dimensions open, where it can.
     """
 
     variant: str
@@ -60,6 +63,7 @@ class Choices:
     synchronization: Synchronization
     checked: bool
     emulated: bool
+    open: bool
 
     def but(self, **chosen: str) -> Choices:
         """These with some that are given as text: a field's value, or one of the target's."""
@@ -73,9 +77,11 @@ class Choices:
                 fields[key] = None if text == "None" else text
             elif key == "precision":
                 fields["options"] = replace(self.options, precision=text)
-            elif key in ("way", "synchronization"):
+            elif key == "way":
+                fields["variant"] = text
+            elif key == "synchronization":
                 fields[key] = text
-            elif key in ("library", "json", "checked", "emulated"):
+            elif key in ("library", "json", "checked", "emulated", "open"):
                 fields[key] = text == "True"
             else:
                 raise ValueError(f"There is no choice {key!r}.")
@@ -94,6 +100,7 @@ class Choices:
         parts += ["as a library"] if self.library else []
         parts += [self.synchronization, *(["checked"] if self.checked else [])]
         parts += ["emulated"] if self.emulated else []
+        parts += ["of open sizes"] if self.open else []
         parts += [self.options.precision, *(["AMX"] if self.amx else [])]
         limits = self.options
         if self.variant in ("search", "greedy"):
@@ -138,13 +145,13 @@ def random_choices(random: np.random.Generator) -> Choices:
         synchronization=pick("barrier", "point-to-point", "point-to-point"),
         checked=bool(random.random() < 0.5),
         emulated=bool(random.random() < 0.5),
+        open=False,
     )
-    if random.random() >= _HALF:
-        return choices
-    choices = choices.but(precision="bf16")
-    if core_of(tvm.target.Target(target)).lanes == 16 and random.random() < 0.5:
-        choices = replace(choices, target=json.dumps({**target, "mattr": FEATURES}))
-    return choices
+    if random.random() < _HALF:
+        choices = choices.but(precision="bf16")
+        if core_of(tvm.target.Target(target)).lanes == 16 and random.random() < 0.5:
+            choices = replace(choices, target=json.dumps({**target, "mattr": FEATURES}))
+    return replace(choices, open=bool(random.random() < _OPEN))
 
 
 @cache

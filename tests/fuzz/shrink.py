@@ -28,15 +28,19 @@ _VARIANTS = 4
 """Other schedules that are tried where one of a smaller network does not show what is wrong."""
 
 
-def shrink(seed: int, process: Process, most: int = 400) -> tuple[Reduction, Outcome]:
+def shrink(
+    seed: int, process: Process, most: int = 400, begin: Reduction | None = None
+) -> tuple[Reduction, Outcome]:
     """The smallest reduction that is found in ``most`` trials, and what comes of it.
+
+    The first one is ``begin``, by default all of the network.
 
     Raises
     ------
     ValueError
         When nothing is wrong with the seed.
     """
-    best = Reduction()
+    best = begin or Reduction()
     outcome = process.run(seed, best)
     if not outcome.found:
         raise ValueError(f"Nothing is wrong with seed {seed}: {outcome.status}.")

@@ -23,6 +23,8 @@ from .execute import compile_network, run_unscheduled
 from .generate import random_network, random_of
 from .layouts import laid_out
 from .network import Network
+from .open_sizes import OpenNetwork, with_open_sizes
+from .open_trial import check_calls, compile_open
 from .outcome import AGREES, DIFFERS, FAILS, FOREIGN, REFUSED, Outcome, Reduction
 from .reference import FRONTS, Lenience, NoReference, Reference, Wrong, agree
 from .specials import comparable, with_specials
@@ -46,8 +48,12 @@ class Trial:
         self.choices = random_choices(random_of(seed, "choices")).but(**chosen)
         if self.network.jumps:  # where half precision may come out on the other side
             self.choices = self.choices.but(precision="fp32")
+        self.open: OpenNetwork | None = None
+        if self.choices.open and self.network.front == "onnx":
+            self.open = with_open_sizes(self.network, seed)
         self._half = self.choices.options.precision == "bf16"
         self.schedule: Schedule | None = None
+        self._served = "no sizes"
         self._reference = Reference(self.network, self.network.examples, half=self._half)
         self._results: list[np.ndarray] = []
 
@@ -55,8 +61,10 @@ class Trial:
         """Compile, run and compare."""
         with tempfile.TemporaryDirectory() as folder, self._debugged():
             status, detail = self._run(Path(folder))
-        operators = tuple(self.network.operators)
-        return Outcome(self.seed, status, detail, operators, str(self.choices), self.network.kind)
+        operators, kind = tuple(self.network.operators), self.network.kind
+        if self.open is not None:
+            kind = f"open, {self._served}"
+        return Outcome(self.seed, status, detail, operators, str(self.choices), kind)
 
     @contextmanager
     def _debugged(self) -> Iterator[None]:
@@ -77,6 +85,8 @@ class Trial:
                     os.environ.pop(name, None)
 
     def _run(self, folder: Path) -> tuple[str, str]:
+        if self.open is not None:
+            return self._run_open(self.open, folder)
         try:
             random = random_of(self.seed, "writing")
             mod = FRONTS[self.network.front].module(self.network, folder, random)
@@ -95,6 +105,21 @@ class Trial:
             return FOREIGN, str(error)
         except Exception:
             return self._blame(mod, FAILS, traceback.format_exc())
+        return AGREES, ""
+
+    def _run_open(self, network: OpenNetwork, folder: Path) -> tuple[str, str]:
+        """Compile the network for any sizes, and compare it at some."""
+        random = random_of(self.seed, f"schedule {self._variant}")
+        try:
+            model = compile_open(network, self.choices, random, folder)
+            answered, computed = check_calls(model, network, random, half=self._half)
+        except Wrong as error:
+            return DIFFERS, str(error)
+        except ModelError as error:
+            return REFUSED, str(error)
+        except Exception:
+            return FAILS, traceback.format_exc()
+        self._served = f"{answered} of {computed} sizes"
         return AGREES, ""
 
     def _check(self, model: Model) -> None:

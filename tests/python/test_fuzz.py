@@ -69,6 +69,17 @@ def test_a_model_is_written_in_several_ways() -> None:
 
 
 @pytest.mark.slow
+def test_results_at_any_sizes(process: Process) -> None:
+    """Networks that leave dimensions open, called at five sizes each; few refuse all of them."""
+    opened = Reduction(chosen={"open": "True"})
+    seeds = [seed for seed in range(2000, 2060) if random_network(seed).front == "onnx"]
+    outcomes = [process.run(seed, opened) for seed in seeds[:24]]
+    assert not [(o.seed, o.detail) for o in outcomes if o.found]
+    served = [o for o in outcomes if o.kind.startswith("open") and "0 of" not in o.kind]
+    assert len(served) >= 0.7 * len(outcomes)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 4])
 def test_a_seed_decides_all(seed: int, process: Process) -> None:
     assert str(random_network(seed)) == str(random_network(seed))

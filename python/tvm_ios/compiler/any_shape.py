@@ -16,6 +16,7 @@ from ..relax_ir.expressions import static_shape
 from ..sizes.size import OpenSizes, hints_of
 from ..support.errors import ModelError, OpenBatchError, OpenShapeError
 from . import steps
+from .open_batch import is_open
 from .scheduler import Scheduler
 from .signatures import Networks
 
@@ -50,7 +51,8 @@ def networks_of_any_shape(load: Load, error: OpenShapeError, *, search: bool) ->
     Returns
     -------
     list of (Scheduler, Schedule)
-        The last one is for any sizes; or all are for batches.
+        The last one is for any sizes, unless the network requires one size of all dimensions; or
+        all are for batches.
 
     Raises
     ------
@@ -64,8 +66,8 @@ def networks_of_any_shape(load: Load, error: OpenShapeError, *, search: bool) ->
             raise error.because(_sentence(reason)) from reason
         batches = [load(batch=batch) for batch in _BATCHES]
         return [(s, steps.choose(s, search=search and not i)) for i, s in enumerate(batches)]
-    if not search:
-        return [(general, general.unsearched())]
+    if not search or not is_open(general):
+        return [(general, steps.choose(general, search=search))]
     example = load(shapes=_example(general))
     schedule = steps.choose(example)
     return [(example, schedule), (general, general.following(schedule))]

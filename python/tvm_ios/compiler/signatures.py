@@ -68,7 +68,7 @@ def write(
     module = with_dispatcher(emitted, name, list(schedules))
     serving = Serving()
     general = networks[-1][0]
-    if is_open(general):
+    if len(networks) == 1 or is_open(general):
         serving = Serving(splits=has_batch(general))
         _build(module, schedules, scheduler, serving, path, runner)
         return serving

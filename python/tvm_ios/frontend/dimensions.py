@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from ..sizes.examples import OtherExample
 from ..sizes.size import LARGEST_SIZE, AnySize, OpenSizes
 from ..support.errors import ModelError, OpenBatchError, OpenShapeError
 from .shapes import LARGEST, Shapes, check_names, merged
+
+T = TypeVar("T")
+
+_EXAMPLES = 99
+"""How many times a model is read, with more of its dimensions known or other examples."""
 
 Bounds = tuple[int, int]
 """The least and the largest size of a dimension that stays open."""
@@ -123,6 +130,36 @@ def opened(shapes: Completed, sizes: OpenSizes, dims: Dims) -> dict[str, list[An
         ]
         for name, shape in shapes.items()
     }
+
+
+def settled(source: str, sizes: OpenSizes, read: Callable[[], T]) -> T:
+    """Return a model as it is read when all is known that it requires of its open dimensions.
+
+    Parameters
+    ----------
+    source : str
+        The model, as the subject of a sentence.
+    sizes : OpenSizes
+        Their examples decide nothing any more afterwards.
+    read : callable
+        Opens the dimensions, and returns the model.
+
+    Raises
+    ------
+    ModelError
+    """
+    sizes.restarts = True
+    for _ in range(_EXAMPLES):
+        try:
+            model = read()
+        except OtherExample as required:
+            sizes.restart(required)
+        else:
+            sizes.assumes = False
+            return model
+    raise ModelError(
+        f"{source} requires sizes of its open dimensions that are not found; give them."
+    )
 
 
 def example_size(axis: int, rank: int) -> int:

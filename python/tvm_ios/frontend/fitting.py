@@ -10,7 +10,9 @@ import tvm_ffi
 from tvm import relax
 
 from ..sizes.arithmetic import broadcast, require_equal
-from ..sizes.size import AnyShape, AnySize, Size, is_open, known_equal, size_of
+from ..sizes.size import AnyShape, AnySize, Size, is_open, known_equal
+from .size_requirements import require_fitting
+from .size_requirements import shape_of_type as _shape
 
 _BROADCASTING = {
     "relax." + name
@@ -31,7 +33,7 @@ def fitted(call: relax.Expr, bind: Bind) -> relax.Expr:
     Parameters
     ----------
     call : relax.Expr
-        Of any operator; only one that broadcasts or concatenates is changed.
+        Of any operator; only one that broadcasts, concatenates or multiplies matrices is changed.
     bind : callable
         Returns the variable of an operand that is computed before.
 
@@ -49,9 +51,13 @@ def fitted(call: relax.Expr, bind: Bind) -> relax.Expr:
         args = [relax.Tuple(_of_one_width(args[0].fields, int(call.attrs.axis), bind))]
     elif call.op.name in _BROADCASTING:
         args = _of_one_shape(args, bind)
-    elif all(map(_is_same, args, call.args)):
-        return call
-    return relax.Call(call.op, args, call.attrs, call.ty_args)
+    elif call.op.name == "relax.matmul":
+        args = _of_one_depth(args[0], args[1], bind)
+    result = call
+    if not all(map(_is_same, args, call.args)):
+        result = relax.Call(call.op, args, call.attrs, call.ty_args)
+    require_fitting(result)
+    return result
 
 
 def _reads_open(x: relax.Expr) -> bool:
@@ -93,6 +99,21 @@ def _of_one_width(operands: Sequence[relax.Expr], axis: int, bind: Bind) -> list
     return found
 
 
+def _of_one_depth(a: relax.Expr, b: relax.Expr, bind: Bind) -> list[relax.Expr]:
+    """Return matrices whose batches, and the axes that are summed, are written alike."""
+    one, other = _shape(a), _shape(b)
+    if one is None or other is None or not one or not other:
+        return [a, b]
+    depth = len(other) - min(len(other), 2)
+    if not require_equal(one[-1], other[depth]):
+        raise ValueError(f"matrices of {list(one)} and {list(other)} have no common depth")
+    whole = broadcast(one[:-2], other[:-2])
+    left = (*_like(one[:-2], whole), *one[-2:])
+    right = (*_like(other[:-2], whole), *other[-2:-1], *other[-1:])
+    right = (*right[:depth], one[-1], *right[depth + 1 :])
+    return [_reshaped(a, left, bind), _reshaped(b, right, bind)]
+
+
 def _reshaped(x: relax.Expr, wanted: AnyShape, bind: Bind) -> relax.Expr:
     """Return a tensor whose sizes, which are the same, are written in another way."""
     own = _shape(x)
@@ -112,11 +133,3 @@ def _is_written(a: AnySize, b: AnySize) -> bool:
     if isinstance(a, Size) and isinstance(b, Size):
         return bool(tvm_ffi.structural_equal(a.expr, b.expr))
     return not isinstance(a, Size) and not isinstance(b, Size)
-
-
-def _shape(x: relax.Expr) -> AnyShape | None:
-    type_ = getattr(x, "ty", None)
-    shape = getattr(type_, "shape", None)
-    if not isinstance(shape, relax.ShapeExpr):
-        return None
-    return tuple(map(size_of, shape.values))

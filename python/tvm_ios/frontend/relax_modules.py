@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from ..relax_ir.functions import relax_function
 from ..sizes.size import AnySize, OpenSizes, Size
 from ..support.errors import ModelError
-from .dimensions import Declared, Given, complete, static
+from .dimensions import Declared, Given, complete, settled, static
 from .dimensions import opened as open_shapes
+from .size_requirements import require_fitting
 
 
 def from_relax(
@@ -48,15 +50,17 @@ def from_relax(
     if given.batch is not None and all(value.sizes[:1] != [None] for value in inputs):
         raise ModelError("No input of the module leaves its first dimension open for a batch size.")
     shapes = complete("The module", inputs, given)
-    found: Mapping[str, Sequence[AnySize]] = (
-        static(shapes) if opened is None else open_shapes(shapes, opened, given.dims)
-    )
-    values = _values(body, names, found)
-    result = mod.clone()
-    result.update_func(result.get_global_var(function), body.bind_symbolic_vars(values))
-    if opened is not None:
-        opened.assumes = False
-    return result
+
+    def bound(found: Mapping[str, Sequence[AnySize]]) -> tvm.IRModule:
+        result = mod.clone()
+        known = body.bind_symbolic_vars(_values(body, names, found))
+        _require_fitting(known)
+        result.update_func(result.get_global_var(function), known)
+        return result
+
+    if opened is None:
+        return bound(static(shapes))
+    return settled("The module", opened, lambda: bound(open_shapes(shapes, opened, given.dims)))
 
 
 def has_open_dimensions(mod: tvm.IRModule, function: str = "main") -> bool:
@@ -124,6 +128,26 @@ def _values(
         variable: value.expr if isinstance(value, Size) else tirx.const(value, "int64")
         for variable, value in values.items()
     }
+
+
+def _require_fitting(function: relax.Function) -> None:
+    """Assume of open sizes what the operators of a function require.
+
+    Raises
+    ------
+    ModelError
+        If operands cannot fit.
+    """
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            calls: list[relax.Call] = []
+            if isinstance(binding, relax.VarBinding):
+                tvm_ffi.structural_walk(binding.value, (relax.Call, calls.append))
+            for call in calls:
+                try:
+                    require_fitting(call)
+                except ValueError as error:
+                    raise ModelError(f"{binding.var.name_hint} {error}.") from error
 
 
 def _same(a: AnySize, b: AnySize) -> bool:

@@ -136,10 +136,18 @@ class OpenSizes:
         return value_of(expr, self.hints)
 
     def decide(self, condition: Expr, hinted: bool) -> bool:
-        """Return whether a condition holds; where that is not certain, assume what is hinted."""
+        """Return whether a condition holds; where that is not certain, assume what is hinted.
+
+        Raises
+        ------
+        TypeError
+            If it is not certain, and the example decides nothing any more.
+        """
         proven = self.proven(condition)
         if proven is not None:
             return proven
+        if not self.assumes:
+            raise TypeError(f"whether {text_of(condition)} depends on open sizes")
         assumed = self._prover.simplify(condition if hinted else tirx.Not(condition))
         known = self._solved(assumed) if self.restarts and self.assumes else {}
         if known:

@@ -118,3 +118,30 @@ def test_a_dimension_that_is_computed() -> None:
 def test_a_module_without_open_dimensions_stays_as_it_is() -> None:
     mod = relax_module(lambda emit, x: emit(op.nn.relu(x)), (3, 4))
     assert from_relax(mod) is mod
+
+
+def test_weights_decide_a_size() -> None:
+    """Relax does not compare an open size with a known one."""
+    weights = relax.const(np.ones((4, 3, 1, 1), "float32"))
+    channels, height = var("c"), var("h")
+    mod = relax_module(
+        lambda emit, x: emit(op.nn.conv2d(x, weights)), tensor(1, channels, height, 5)
+    )
+    model = tvm_ios.compile(mod, search=False, threads=1)
+    assert [info.shape for info in model.inputs] == [(1, 3, None, 5)]
+    x = np.random.default_rng(0).standard_normal((1, 3, 7, 5)).astype("float32")
+    np.testing.assert_allclose(model(x), np.repeat(x.sum(1, keepdims=True), 4, 1), atol=1e-5)
+
+
+def test_elements_are_as_many_as_before() -> None:
+    rows, others = var("n"), var("m")
+
+    def body(emit, x, y):
+        return emit(op.add(emit(op.reshape(x, (others, 2))), y))
+
+    mod = relax_module(body, tensor(rows, 4), tensor(others, 2))
+    model = tvm_ios.compile(mod, search=False, threads=1)
+    x, y = np.arange(12, dtype="float32").reshape(3, 4), np.ones((6, 2), "float32")
+    np.testing.assert_array_equal(model(x, y), x.reshape(6, 2) + 1)
+    with pytest.raises(ValueError, match="must fulfil"):
+        model(x, np.ones((5, 2), "float32"))

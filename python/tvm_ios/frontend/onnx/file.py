@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING
 
 import tvm
 
-from ...sizes.examples import OtherExample
 from ...sizes.size import OpenSizes
-from ...support.errors import ModelError
-from ..dimensions import Given
+from ..dimensions import Given, settled
 from .inputs import shapes_of
 from .reading import read
 
 if TYPE_CHECKING:
     import onnx
-
-_EXAMPLES = 99
-"""How many times a model is read, with more of its dimensions known or other examples."""
 
 
 def from_file(path: Path, given: Given, opened: OpenSizes | None = None) -> tvm.IRModule:
@@ -41,16 +36,7 @@ def from_file(path: Path, given: Given, opened: OpenSizes | None = None) -> tvm.
     model = read(path)
     if opened is None:
         return _converted(path, model, given, None)
-    opened.restarts = True
-    for _ in range(_EXAMPLES):
-        try:
-            module = _converted(path, model, given, opened)
-        except OtherExample as required:
-            opened.restart(required)
-        else:
-            opened.assumes = False
-            return module
-    raise ModelError(f"{path} requires sizes of its open dimensions that are not found; give them.")
+    return settled(str(path), opened, lambda: _converted(path, model, given, opened))
 
 
 def _converted(

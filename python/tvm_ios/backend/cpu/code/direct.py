@@ -14,6 +14,7 @@ from tvm import relax
 
 from ....sizes.size import Size, is_known, size_of, unsimplified
 from ....sizes.text import described, described_requirements
+from .size_check import checks_sizes
 from .thread_pool import configures_threads
 
 
@@ -30,7 +31,8 @@ _Value = _Tensor | list["_Value"]
 def direct_call(function: relax.Function) -> dict[str, Any] | None:
     """Describe the call of a driver that is all that a function does.
 
-    The calls that configure TVM's thread pool do not count: who calls the driver does the same.
+    The calls that configure TVM's thread pool do not count: who calls the driver does the same. Nor
+    does the check of open sizes, which the driver repeats.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ def direct_call(function: relax.Function) -> dict[str, Any] | None:
     for binding in (binding for block in function.body.blocks for binding in block.bindings):
         if not isinstance(binding, relax.VarBinding):
             return None
-        if configures_threads(binding.value):
+        if configures_threads(binding.value) or checks_sizes(binding.value):
             continue
         if driver is None and _calls_driver(binding.value):
             driver = binding.value

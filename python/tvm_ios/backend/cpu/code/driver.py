@@ -29,7 +29,7 @@ from .launch_code import FINDING, KernelCall, LaunchCode
 from .launch_tables import Part, launch_tables
 from .recorder import Recorder
 from .region import Place, Region
-from .size_check import check_sizes
+from .size_check import check_sizes, counts_of_region
 from .units import Unit, units_of
 from .wait_check import Shadow, WaitCheck, checks
 from .waits import positions, waits_of
@@ -192,7 +192,8 @@ class _Driver:
     def read(self, tensors: Sequence[Any]) -> None:
         """Emit the reading of the arguments: where their elements are."""
         if self.region.opened is not None:
-            check_sizes(self.region)  # what follows is right for others alone
+            # What follows is right for others alone.
+            check_sizes(self.region.opened, counts_of_region(self.region))
         self.arguments = on_stack([len(tensors) + self._num_open], "int64")
         wrong = self._extern("read", self.arguments.data, *tensors)
         with T.Assert(wrong == 0, expected(self.parameters), "ValueError"):

@@ -22,6 +22,7 @@ from ....ops.tensor import TensorSpec
 from ....relax_ir.expressions import static_shape
 from ....relax_ir.parts import is_part
 from ....schedule.synchronization import Synchronization
+from ....sizes.size import OpenSizes, owner_of
 from ..stage.stage import CpuStage
 from .constants import Constants
 from .driver import driver_function
@@ -29,6 +30,7 @@ from .functions import KernelFunctions, build_drivers
 from .launch_code import LaunchCode, launches_source
 from .recorder import Recorder
 from .region import Region, form_region
+from .size_check import checked_sizes, name_of_check, size_check
 from .thread_pool import defaults_source, set_num_threads
 from .wait_check import Shadow, check_functions, checks
 
@@ -73,10 +75,18 @@ class CpuLibrary(Library[CpuStage]):
     def emitter(
         self, name: str, original: relax.Function, lowered: LoweredSchedule[CpuStage]
     ) -> Emitter[CpuStage]:
+        shapes = (p.ty.shape for p in original.params if isinstance(p.ty, relax.TensorType))
+        opened = owner_of(size for shape in shapes for size in shape.values)
+        if is_part(original):
+            opened = None  # the network has checked them
+        if opened is not None:
+            check = name_of_check(name)
+            self.drivers[check] = size_check(check, original, opened)
         return _CpuEmitter(
             relax.BlockBuilder(),
             library=self,
-            prefix=f"tvm_ios_{name}",
+            name=name,
+            opened=opened,
             synchronization=lowered.synchronization,
             slots=lowered.slots,
             is_part=is_part(original),
@@ -117,7 +127,8 @@ class CpuLibrary(Library[CpuStage]):
 @dataclass(kw_only=True)
 class _CpuEmitter(Emitter[CpuStage]):
     library: CpuLibrary
-    prefix: str
+    name: str
+    opened: OpenSizes | None
     synchronization: Synchronization
     slots: Mapping[relax.Var, Slot]
     is_part: bool
@@ -126,7 +137,7 @@ class _CpuEmitter(Emitter[CpuStage]):
 
     @property
     def pure(self) -> bool:
-        return not self._configures
+        return not self._configures and self.opened is None
 
     @property
     def _configures(self) -> bool:
@@ -140,6 +151,8 @@ class _CpuEmitter(Emitter[CpuStage]):
     def begin(self) -> None:
         if self._configures:
             self.builder.emit(set_num_threads(self.library.workers))
+        if self.opened is not None:
+            self.builder.emit(checked_sizes(name_of_check(self.name), self.opened))
 
     def call(self, stages: tuple[CpuStage, ...], visible: Container[relax.Var]) -> None:
         """Emit one call of a region's driver, which writes the results and its workspace."""
@@ -151,7 +164,7 @@ class _CpuEmitter(Emitter[CpuStage]):
             written.append(TensorSpec((region.workspace_bytes,), "uint8"))
         if checks(region):
             written.append(Shadow(region).spec)
-        name = f"{self.prefix}_region{self._regions}"
+        name = f"tvm_ios_{self.name}_region{self._regions}"
         self._regions += 1
         variables, wanted = list(region.outputs), list(range(len(region.outputs)))
         recorder = Recorder(region) if self._records else None

@@ -159,3 +159,15 @@ def along(length: AnySize, lanes: int, body: Callable[..., None]) -> None:
         loop(full, lambda i: body(i * lanes, lanes))
     if rest:
         body(full * lanes, rest)
+
+
+def one_by_one(part: Callable[[Any, int], None]) -> Callable[..., None]:
+    """Return a body for :func:`along` that computes the remainder of an open row by elements."""
+
+    def body(first: Any, width: int, count: Any = None) -> None:
+        if count is None:
+            part(first, width)
+        else:
+            loop(count, lambda i: part(first + i, 1))
+
+    return body

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
+from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from ....lowering.no_rule import NoRule
@@ -112,6 +113,7 @@ def _view(buffer: Any, spec: TensorSpec) -> Any:
     if isinstance(buffer, Stored):
         viewed = _view(buffer.buffer, replace(spec, dtype=buffer.format.dtype))
         return Stored(viewed, buffer.format)
-    if not is_open(spec.shape) and tuple(map(int, buffer.shape)) == spec.shape:
+    sizes = tuple(int(n) if isinstance(n, int | tirx.IntImm) else None for n in buffer.shape)
+    if sizes == spec.shape:
         return buffer
     return T.decl_buffer(spec.shape, spec.dtype, data=buffer.data, layout=None)

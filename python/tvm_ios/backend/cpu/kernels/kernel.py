@@ -78,6 +78,10 @@ class Phase:
     weights: Weights | None = None
     sources: frozenset[str] = frozenset()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.num_tiles, int):
+            raise TypeError("an open number of tiles is planned by phase()")
+
     @property
     def prefetches(self) -> bool:
         """Whether the code takes a prefetch target."""

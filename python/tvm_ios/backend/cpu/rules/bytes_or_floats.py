@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ....graph.operators import Operator
 from ....schedule.rounding import INT8
+from ....sizes.size import AnySize, hint_of
 from ..core import Core
 from ..kernels.conv.fold import folds
 from ..kernels.factors import Factors, dot4_of
@@ -30,7 +31,9 @@ def speed_of(factors: Factors, core: Core) -> float:
     return _ALWAYS if found is None else found.speed
 
 
-def faster_in_bytes(op: Operator, factors: Factors, config: LoweringConfig, rows: int = 0) -> bool:
+def faster_in_bytes(
+    op: Operator, factors: Factors, config: LoweringConfig, rows: AnySize = 0
+) -> bool:
     """Return whether an operator is predicted to be faster if it multiplies bytes.
 
     Parameters
@@ -41,17 +44,17 @@ def faster_in_bytes(op: Operator, factors: Factors, config: LoweringConfig, rows
         What it multiplies by.
     config : LoweringConfig
         The lowering config.
-    rows : int
+    rows : int or Size
         Those of a product.
     """
     speed = speed_of(factors, config.core)
-    if speed >= _ALWAYS or 0 < rows <= _FEW_ROWS:
+    if speed >= _ALWAYS or 0 < hint_of(rows) <= _FEW_ROWS:
         return True
     if speed < 1.0:
         return False
     if op.kind != "conv2d" or not config.winograd:
         return True
-    conv, core = conv_of(op), config.core
+    conv, core = conv_of(op).hinted, config.core
     if conv.channels < core.lanes and not folds(conv):
         return True  # the image is row-major, which Winograd's algorithm does not read
     return choose_winograd(conv, core, config.workers, config.balance, speed) is None

@@ -260,6 +260,8 @@ def convolve_int8(
     if found is None:
         return None
     grid, integers, scales, factors = found
+    if grid.low > 0 and conv.is_open:
+        return None  # no byte stands for the zeros of the padding
     few = not binder.layout(data).block and conv.channels <= IMAGE.block
     source, layout = IMAGE if few else Layout(core.lanes), Layout(core.lanes)
     conv = replace(conv, epilogue=_after(("multiply", "channel"), conv.epilogue))

@@ -15,12 +15,13 @@ from tvm.tirx.script import builder as T
 
 from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
+from .....sizes.size import AnyShape
 from ...core import Core
 from ...isa.bfloat16 import STORED, as_dot2, bits_of, joined, round_source
 from ...isa.dot4 import DOT4, as_dot4
-from ...isa.emit import along, lanes_of, shuffled, splat
+from ...isa.emit import along, lanes_of, one_by_one, shuffled, splat
 from ...isa.int8 import STORED as BYTES
-from ..kernel import Kernel, Phase
+from ..kernel import Kernel, phase
 from ..layout import Layout
 
 Expr = Any
@@ -29,14 +30,14 @@ IMAGE = Layout(4)
 """The layout of images of up to four channels."""
 
 
-def image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
+def image_kernel(shape: AnyShape, core: Core) -> Kernel:
     """Return the kernel that rounds a row-major image to blocks of four channels.
 
     A tile is a row of pixels.
 
     Parameters
     ----------
-    shape : tuple of int
+    shape : tuple of int or Size
         ``[N, C, H, W]``, of at most four channels.
     core : Core
         The core that runs the kernel.
@@ -72,26 +73,26 @@ def image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
                         vector = shuffled(pairs, elements)
                         T.buffer_store(result, vector, [lanes_of(place + half * width, width)])
 
-            along(w, core.lanes, part)
+            along(w, core.lanes, one_by_one(part))
 
     return Kernel(
         name="image",
         key=("image", shape, core),
         inputs=(TensorSpec(shape),),
         outputs=(IMAGE.spec(shape, STORED),),
-        phases=(Phase(n * h, emit, sources=round_source(core.bf16_dot2_lanes)),),
+        phases=(phase(n * h, emit, sources=round_source(core.bf16_dot2_lanes)),),
         narrows=True,
     )
 
 
-def byte_image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
+def byte_image_kernel(shape: AnyShape, core: Core) -> Kernel:
     """Return the kernel that brings a row-major image of bytes into blocks of four channels.
 
     Channels that it does not have become zero. A tile is a row of pixels.
 
     Parameters
     ----------
-    shape : tuple of int
+    shape : tuple of int or Size
         ``[N, C, H, W]``, of at most four channels.
     core : Core
         The core that runs the kernel.
@@ -113,12 +114,12 @@ def byte_image_kernel(shape: tuple[int, ...], core: Core) -> Kernel:
                 dot4 = reduce(T.bitwise_or, map(byte, range(c)))
                 T.buffer_store(result, dot4, [lanes_of(t * w + at, width)])
 
-            along(w, core.lanes, part)
+            along(w, core.lanes, one_by_one(part))
 
     return Kernel(
         name="image",
         key=("byte_image", shape, core),
         inputs=(TensorSpec(shape, BYTES),),
         outputs=(IMAGE.spec(shape, BYTES),),
-        phases=(Phase(n * h, emit),),
+        phases=(phase(n * h, emit),),
     )

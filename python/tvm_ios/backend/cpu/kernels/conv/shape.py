@@ -134,6 +134,7 @@ class ConvShape:
         self.conv, self.source, self.result = conv, source, result
         self.lanes, self.factors, self.core = core.lanes, factors, core
         self.low = low + self.multiplication.offset
+        self.padding = -low  # zero, as it is stored
         self.vector = core.lanes * self.multiplication.words
         self.in_block = (source.block or 1) // step
         group_channels = conv.channels // conv.groups

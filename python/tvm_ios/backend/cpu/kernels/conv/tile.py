@@ -10,6 +10,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from tvm import tirx
 from tvm.tirx.script import builder as T
 
 from .....ops.tir_function import on_stack, tile_scope
@@ -26,6 +27,8 @@ from ..taps import ColumnTile, add_taps, each_group, readers, rows_inside
 from .shape import ConvShape
 
 Expr = Any
+
+_LARGEST_BYTE = 255
 
 Sums = Any
 """The sums of a block of output channels, a vector for each column: in registers
@@ -161,9 +164,10 @@ class ConvTile:
         return on_stack((read, self.conv.in_block), str(self.buffers.image.dtype))
 
     def _copy_inputs(self, copied: Any, index: Expr, row: Expr, begin: Expr) -> None:
-        """Copy what a tile reads of a row, with zeros in the padding."""
+        """Copy what a tile reads of a row, with what stands for zeros in the padding."""
         conv = self.conv
         count, vector = copied.shape[0], lanes_of(0, conv.in_block)
+        padding = self._padding(copied.dtype)
 
         def position(distance: Expr) -> None:
             inside, column = guarded_places(conv.columns, begin, distance)
@@ -175,9 +179,18 @@ class ConvTile:
                     value = self.buffers.image[tuple(place)]
                     T.buffer_store(copied, value, [distance, vector])
                 with T.Else():
-                    T.buffer_store(copied, zeros(conv.in_block), [distance, vector])
+                    T.buffer_store(copied, padding, [distance, vector])
 
         loop(int(count), position)
+
+    def _padding(self, dtype: str) -> Expr:
+        """Return zeros, as a feature map holds them; of bytes there are four in each element."""
+        conv = self.conv
+        if not conv.padding:
+            return zeros(conv.in_block)
+        assert 0 < conv.padding <= _LARGEST_BYTE, "zero is on the grid"
+        word = int.from_bytes(bytes([conv.padding] * 4), "little", signed=True)
+        return splat(tirx.const(word, dtype), conv.in_block)
 
     def _ahead(self, first: Expr) -> Ahead | None:
         """Return this tile's share of the next chunk's weights, None if there is no gain."""

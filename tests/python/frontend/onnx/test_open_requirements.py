@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators require of open dimensions: it holds of each call, or the call is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import NodeProto, TensorProto, helper
+
+import tvm_ios
+from support.open_networks import Dim, assert_any_shape, numbers, save, weight
+from tvm_ios.frontend.models import load_model
+from tvm_ios.sizes.size import OpenSizes
+
+node = helper.make_node
+
+_SCATTER = node("ScatterElements", ["x", "at", "new"], ["y"], axis=1)
+
+
+def _known(path: Path) -> dict[str, int | str]:
+    """Return the dimensions that a network gives one size, or that of another one."""
+    opened = OpenSizes()
+    load_model(str(path), opened=opened)
+    return opened.known
+
+
+@pytest.mark.parametrize(
+    ("made", "inputs", "known"),
+    [
+        (node("Conv", ["x", "w"], ["y"]), {"x": ["n", "c", "h", 9]}, 6),
+        (node("Conv", ["x", "w"], ["y"], group=2), {"x": ["n", "c", "h", 9]}, 12),
+        (node("ConvTranspose", ["x", "w"], ["y"]), {"x": ["n", "c", "h", 9]}, 8),
+        (node("Gemm", ["x", "flat"], ["y"]), {"x": ["n", "c"]}, 5),
+        (node("MatMul", ["x", "flat"], ["y"]), {"x": ["n", "t", "c"]}, 5),
+        (node("MatMul", ["flat", "x"], ["y"]), {"x": ["n", "c", "t"]}, 7),
+        (node("LayerNormalization", ["x", "gamma"], ["y"]), {"x": ["n", "c"]}, 5),
+        (node("PRelu", ["x", "slope"], ["y"]), {"x": ["n", "c", "h", "w"]}, 5),
+        (_SCATTER, {"x": [3, 4], "new": [2, "c"]}, 2),
+    ],
+    ids=["conv", "groups", "transposed", "gemm", "left", "right", "norm", "prelu", "scatter"],
+)  # fmt: skip
+def test_weights_decide(
+    tmp_path: Path, made: NodeProto, inputs: dict[str, list[Dim]], known: int
+) -> None:
+    weights = [
+        weight("w", 8, 6, 3, 3), weight("flat", 5, 7), weight("gamma", 5),
+        weight("slope", 5, 1, 1), numbers("at", [[0, 1], [2, 3]]),
+    ]  # fmt: skip
+    used = [tensor for tensor in weights if tensor.name in made.input]
+    path = save(tmp_path / "m.onnx", [made], inputs, ["y"], used)
+    assert _known(path)["c"] == known
+
+
+def test_operands_have_one_depth(tmp_path: Path) -> None:
+    path = save(
+        tmp_path / "m.onnx",
+        [node("MatMul", ["a", "b"], ["y"])],
+        {"a": ["n", 3, "i"], "b": ["n", "k", 4]},
+        ["y"],
+    )
+    assert _known(path) == {"k": "i"}
+    model = assert_any_shape(path, [[(2, 3, 5), (2, 5, 4)], [(1, 3, 33), (1, 33, 4)]])
+    with pytest.raises(ValueError, match="dimension i is 5 in a"):
+        model(np.ones((2, 3, 5), "float32"), np.ones((2, 6, 4), "float32"))
+
+
+@pytest.mark.parametrize("lengths", [(2, 7), (2, 3)])
+def test_places_lie_inside_of_the_data(tmp_path: Path, lengths: tuple[int, int]) -> None:
+    """Indices have at most as many rows as what they pick from."""
+    path = save(
+        tmp_path / "m.onnx",
+        [node("GatherElements", ["x", "at"], ["y"], axis=1)],
+        {"x": ["n", 4], "at": ["m", 2]},
+        ["y"],
+        dtypes={"at": TensorProto.INT64},
+    )
+    model = assert_any_shape(path, [[(5, 4), (5, 2)], [(8, 4), (3, 2)]])
+    rows, picked = sorted(lengths)
+    with pytest.raises(ValueError, match="must fulfil"):
+        model(np.ones((rows, 4), "float32"), np.zeros((picked, 2), "int64"))
+
+
+def test_every_dimension_is_decided(tmp_path: Path) -> None:
+    """What the network requires leaves nothing open."""
+    path = save(
+        tmp_path / "m.onnx",
+        [node("Add", ["x", "w"], ["y"])],
+        {"x": ["n", "t"]},
+        ["y"],
+        [weight("w", 5, 7)],
+    )
+    for search in (False, True):
+        model = tvm_ios.compile(path, search=search, threads=1)
+        x = np.random.default_rng(0).standard_normal((5, 7)).astype("float32")
+        (wanted,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
+        np.testing.assert_allclose(model(x), wanted, rtol=1e-6)
+        with pytest.raises(ValueError, match="x"):
+            model(np.ones((5, 6), "float32"))
+
+
+def test_sizes_are_refused_before_memory_is_allocated(tmp_path: Path) -> None:
+    """The first operator is lowered by TVM, and its result would have a negative size."""
+    path = save(
+        tmp_path / "m.onnx",
+        [
+            node("MaxPool", ["x"], ["p"], kernel_shape=[1, 4, 1]),
+            node("Relu", ["p"], ["r"]),
+            node("Einsum", ["r", "r"], ["y"], equation="ncdhw,ncdhw->nd"),
+        ],
+        {"x": ["n", 2, "t", "h", 3]},
+        ["y", "r"],
+    )
+    for threads in (1, 2):
+        model = assert_any_shape(
+            path, [[(2, 2, 3, 5, 3)], [(1, 2, 1, 4, 3)]], tolerance=1e-4, threads=threads
+        )
+        with pytest.raises(ValueError, match=r"4 <= h|h - 3"):
+            model(np.ones((1, 2, 3, 2, 3), "float32"))

@@ -146,6 +146,14 @@ def require_most(size: AnySize, most: AnySize) -> bool:
     return require_least(most - size, 0)
 
 
+def limited(size: AnySize, most: int) -> bool:
+    """Return whether a size is at most a number; code for an open one refuses larger ones."""
+    if isinstance(size, Size):
+        size.owner.limit(tirx.LE(size.expr, long(most)))
+        return True
+    return size <= most
+
+
 def _extreme(
     first: AnySize,
     others: Sequence[AnySize],

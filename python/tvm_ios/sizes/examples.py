@@ -45,14 +45,29 @@ def other_example(
 ) -> dict[str, int] | None:
     """Return an example for which conditions hold, one of which does not for the present one.
 
-    One dimension differs, or two do: the fewer, and the less, the better.
+    One dimension differs, or two do, and those that conditions say to be equal to what depends on
+    them: the fewer, and the less, the better.
     """
     variables = [v for v in tirx.analysis.undefined_vars(required) if v in hints]
     for candidate in _candidates(variables, hints, bounds):
-        changed = {**hints, **candidate}
-        if value_of(required, changed) and all(value_of(c, changed) for c in conditions):
-            return {variable.name: size for variable, size in changed.items()}
+        for changed in ({**hints, **candidate}, _tied(candidate, conditions, hints)):
+            if value_of(required, changed) and all(value_of(c, changed) for c in conditions):
+                return {variable.name: size for variable, size in changed.items()}
     return None
+
+
+def _tied(
+    candidate: Mapping[tvm.ir.Var, int], conditions: Sequence[Expr], hints: Hints
+) -> dict[tvm.ir.Var, int]:
+    """Return an example in which other dimensions are as conditions compute them."""
+    changed = {**hints, **candidate}
+    for condition in conditions:
+        if not isinstance(condition, tirx.EQ):
+            continue
+        for variable, value in ((condition.a, condition.b), (condition.b, condition.a)):
+            if variable in hints and variable not in candidate:
+                changed[variable] = value_of(value, changed)
+    return changed
 
 
 def _candidates(

@@ -57,6 +57,11 @@ class Prover:
             self._proofs[key].append((condition, result))
             return result
 
+    def follows(self, assumed: Sequence[Expr], condition: Expr) -> bool:
+        """Return whether it is proven that a condition holds wherever others do."""
+        with self._lock:
+            return self._new_proof(condition, assumed) is True
+
     def _new_proof(self, condition: Expr, assumed: Sequence[Expr]) -> bool | None:
         simple = self._analyzer.simplify(condition)
         if isinstance(simple, tirx.IntImm):

@@ -159,13 +159,20 @@ class OpenSizes:
         """Return the dimension that is no open one if a condition holds."""
         if not isinstance(condition, tirx.EQ):
             return {}
-        a, b = condition.a, condition.b
-        if isinstance(a, tvm.ir.Var) and isinstance(b, tirx.IntImm):
-            return {a.name: int(b.value)}
-        if isinstance(a, tvm.ir.Var) and isinstance(b, tvm.ir.Var):
-            first, second = sorted((a, b), key=self.variables.index)
-            return {second.name: first.name}
+        variables = sorted(tirx.analysis.undefined_vars(condition), key=self.variables.index)
+        if len(variables) == 1:
+            (variable,) = variables
+            if self._follows(condition, tirx.EQ(variable, long(self.hints[variable]))):
+                return {variable.name: self.hints[variable]}
+        if len(variables) == 2:
+            first, second = variables
+            if self._follows(condition, tirx.EQ(first, second)):
+                return {second.name: first.name}
         return {}
+
+    def _follows(self, assumed: Expr, condition: Expr) -> bool:
+        """Return whether a condition holds wherever another one does, too."""
+        return self._prover.follows([*self.conditions, assumed], condition)
 
     def require(self, condition: Expr) -> bool:
         """Return whether a condition can hold, which is assumed then.
@@ -184,6 +191,11 @@ class OpenSizes:
         if found is not None:
             raise OtherExample(found)
         return False
+
+    def limit(self, condition: Expr) -> None:
+        """Add a condition without which code would not be right."""
+        if self.proven(condition) is None:
+            self.conditions.append(condition)
 
     def proven(self, condition: Expr) -> bool | None:
         """Return whether a condition holds for all sizes; None if it depends on them."""

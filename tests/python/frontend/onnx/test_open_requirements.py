@@ -119,3 +119,31 @@ def test_sizes_are_refused_before_memory_is_allocated(tmp_path: Path) -> None:
         )
         with pytest.raises(ValueError, match=r"4 <= h|h - 3"):
             model(np.ones((1, 2, 3, 2, 3), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("op", "indices"), [("Gather", [4, -300]), ("GatherElements", [[0], [-300]])]
+)
+def test_constant_indices_are_inside(tmp_path: Path, op: str, indices: list) -> None:
+    """The usual example of a size is too small for them."""
+    path = save(
+        tmp_path / "m.onnx",
+        [node(op, ["x", "at"], ["y"], axis=1)],
+        {"x": [2, "t"]},
+        ["y"],
+        [numbers("at", indices)],
+    )
+    model = assert_any_shape(path, [[(2, 300)], [(2, 301)]])
+    with pytest.raises(ValueError, match="300 <= t"):
+        model(np.ones((2, 299), "float32"))
+
+
+def test_a_condition_that_has_one_solution(tmp_path: Path) -> None:
+    path = save(
+        tmp_path / "m.onnx",
+        [node("Concat", ["x", "x", "x"], ["long"], axis=1), node("Add", ["long", "w"], ["y"])],
+        {"x": ["n", "t"]},
+        ["y"],
+        [weight("w", 39)],
+    )
+    assert _known(path) == {"t": 13}

@@ -13,6 +13,7 @@ from ....graph.operators import Operator
 from ....lowering.no_rule import NoRule, shape_of
 from ....ops.epilogue import NOTHING
 from ....relax_ir.expressions import is_float32
+from ....sizes.arithmetic import limited
 from ....sizes.size import AnyShape, AnySize, Size, is_open, known_equal
 from ..kernels.layout import PLAIN
 from ..kernels.rows.layer_norm import LayerNorm, layer_norm_kernel
@@ -104,7 +105,7 @@ def place(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     if not is_float32(data) or axis is None:
         raise NoRule
     outer, length, inner = _around(shape, [int(axis)])
-    if is_open((inner,)) or length >= LONGEST or op.epilogue != NOTHING:
+    if is_open((inner,)) or op.epilogue != NOTHING or not limited(length, LONGEST - 1):
         raise NoRule
     kind: Reduction = "argmax" if op.kind == "argmax" else "argmin"
     kernel = reduce_kernel(Reduce(kind, outer, length, inner), config.core)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from ....sizes.arithmetic import require_most
+from ....sizes.arithmetic import require_least, require_most
 from ....sizes.size import AnySize, Size
 from ...emitter import constant, constant_array, dtype_of, shape_of
 from ..counted import Counted
@@ -34,11 +34,24 @@ def counted_from_the_begin(
     if not is_signed(dtype_of(indices)):
         return indices
     known = constant_array(indices)
-    if known is not None and not (known < 0).any():
-        return indices
+    if known is not None:
+        _require_places(known, extents)
+        if not (known < 0).any():
+            return indices
     lengths = emit.sizes(extents if len(extents) > 1 else extents[0], dtype_of(indices))
     negative = emit(relax.op.less(indices, emit.scalar(0, indices)))
     return emit(relax.op.where(negative, emit(relax.op.add(indices, lengths)), indices))
+
+
+def _require_places(known: np.ndarray, extents: Sequence[AnySize]) -> None:
+    """Assume that axes of open length have the places that constant indices name.
+
+    Where they cannot, the indices are refused as those of an axis of known length are.
+    """
+    numbers = known.reshape(-1, len(extents))
+    for extent, places in zip(extents, numbers.T, strict=True):
+        if isinstance(extent, Size) and places.size:
+            require_least(extent, max(int(places.max()) + 1, -int(places.min())))
 
 
 @operator("Gather")

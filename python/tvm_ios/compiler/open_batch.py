@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import tvm
 from tvm import relax
 
 from ..relax_ir.expressions import static_shape
+from ..sizes.examples import value_of
 from ..sizes.size import AnyShape, Size
 from ..sizes.size import is_open as has_open
 from .dependence.servable import find_servable
@@ -32,16 +32,15 @@ def has_batch(scheduler: Scheduler) -> bool:
         return False
     if not all(shape and shape[0] == batch for shape in shapes):
         return False
+    examples = [{**batch.owner.hints, batch.expr: size} for size in _BATCHES]
+    if not all(value_of(c, sizes) for sizes in examples for c in batch.owner.conditions):
+        return False  # the network requires other batches
     name = scheduler.graph.function
-    networks = [(_at(scheduler, batch, size), name) for size in _BATCHES]
+    networks = [
+        (relax.transform.BindSymbolicVars(sizes, name)(scheduler.prepared), name)
+        for sizes in examples
+    ]
     return find_servable(networks).splits
-
-
-def _at(scheduler: Scheduler, batch: Size, size: int) -> tvm.IRModule:
-    """Return the prepared module for a batch, and for the sizes that are assumed otherwise."""
-    sizes = {**batch.owner.hints, batch.expr: size}
-    name = scheduler.graph.function
-    return relax.transform.BindSymbolicVars(sizes, name)(scheduler.prepared)
 
 
 def _shapes(scheduler: Scheduler) -> list[AnyShape]:

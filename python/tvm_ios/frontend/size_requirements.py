@@ -87,8 +87,19 @@ def _of_axis(shapes: Shapes, attrs: Any) -> Pairs:
     data, *lists = shapes
     axis = int(attrs.axis if hasattr(attrs, "axis") else attrs.channel_axis)
     for numbers in lists:
-        if numbers not in ((), (1,)):
-            yield numbers[0], data[axis]
+        yield numbers[0], data[axis]
+
+
+def _of_groups(shapes: Shapes, attrs: Any) -> Pairs:
+    """A list of numbers, of each channel; groups have as many channels as each other."""
+    yield from _of_axis(shapes, attrs)
+    yield shapes[0][int(attrs.channel_axis)] % int(attrs.num_groups), 0
+
+
+def _of_axis_or_all(shapes: Shapes, attrs: Any) -> Pairs:
+    """The same, or one number for all places."""
+    data, *lists = shapes
+    yield from _of_axis([data, *(n for n in lists if n not in ((), (1,)))], attrs)
 
 
 def _of_axes(shapes: Shapes, attrs: Any) -> Pairs:
@@ -141,17 +152,9 @@ _EQUAL: dict[str, Callable[[Shapes, Any], Pairs]] = {
     **dict.fromkeys(
         ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"), _conv_transpose
     ),
-    **dict.fromkeys(
-        (
-            "nn.batch_norm",
-            "nn.group_norm",
-            "nn.instance_norm",
-            "nn.prelu",
-            "quantize",
-            "dequantize",
-        ),
-        _of_axis,
-    ),
+    **dict.fromkeys(("nn.batch_norm", "nn.instance_norm"), _of_axis),
+    "nn.group_norm": _of_groups,
+    **dict.fromkeys(("nn.prelu", "quantize", "dequantize"), _of_axis_or_all),
     **dict.fromkeys(("nn.layer_norm", "nn.rms_norm"), _of_axes),
     "broadcast_to": _broadcast,
     "reshape": _reshaped,

@@ -17,6 +17,7 @@ from tvm_ios.sizes.size import OpenSizes
 
 node = helper.make_node
 
+_INSTANCES = node("InstanceNormalization", ["x", "one", "one"], ["y"])
 _SCATTER = node("ScatterElements", ["x", "at", "new"], ["y"], axis=1)
 
 
@@ -38,16 +39,18 @@ def _known(path: Path) -> dict[str, int | str]:
         (node("MatMul", ["flat", "x"], ["y"]), {"x": ["n", "c", "t"]}, 7),
         (node("LayerNormalization", ["x", "gamma"], ["y"]), {"x": ["n", "c"]}, 5),
         (node("PRelu", ["x", "slope"], ["y"]), {"x": ["n", "c", "h", "w"]}, 5),
+        (_INSTANCES, {"x": ["n", "c", "h", "w"]}, 1),
         (_SCATTER, {"x": [3, 4], "new": [2, "c"]}, 2),
     ],
-    ids=["conv", "groups", "transposed", "gemm", "left", "right", "norm", "prelu", "scatter"],
+    ids=["conv", "groups", "transposed", "gemm", "left", "right", "norm", "prelu",
+         "instances", "scatter"],
 )  # fmt: skip
 def test_weights_decide(
     tmp_path: Path, made: NodeProto, inputs: dict[str, list[Dim]], known: int
 ) -> None:
     weights = [
         weight("w", 8, 6, 3, 3), weight("flat", 5, 7), weight("gamma", 5),
-        weight("slope", 5, 1, 1), numbers("at", [[0, 1], [2, 3]]),
+        weight("slope", 5, 1, 1), weight("one", 1), numbers("at", [[0, 1], [2, 3]]),
     ]  # fmt: skip
     used = [tensor for tensor in weights if tensor.name in made.input]
     path = save(tmp_path / "m.onnx", [made], inputs, ["y"], used)

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import s_tir, sym, tirx
 from tvm.tirx.script import builder as T
 
+from ....lowering.no_rule import NoRule
 from ....ops.tensor import TensorSpec
 from ....sizes.arithmetic import evaluated
 from ....sizes.size import AnyShape, AnySize, Size, is_open
@@ -58,6 +59,8 @@ def generic_kernel(
     ------
     tvm.error.InternalError
         If TVM cannot narrow the function's indices.
+    NoRule
+        If it is not known what a size is.
     """
     narrow = accurate_near_zero(_narrowed(func))
     scheduled = _schedule(narrow)
@@ -68,6 +71,10 @@ def generic_kernel(
         if is_open(shape):
             pairs = zip(tensor.shape, shape, strict=True)
             known |= {d: n for d, n in pairs if isinstance(d, tirx.Var)}
+    if any(
+        v not in known for t in tensors for n in t.shape for v in tirx.analysis.undefined_vars(n)
+    ):
+        raise NoRule  # a size that is proven to be a number is written with variables in the code
     key = ("generic", tvm_ffi.StructuralKey(narrow), tuple(known.values()))
     return _kernel_of_nests(name, key, scheduled, num_inputs, known)
 

@@ -62,8 +62,9 @@ def networks_of_any_shape(load: Load, error: OpenShapeError, *, search: bool) ->
         general = load(OpenSizes())
     except (ModelError, TypeError) as reason:
         _logger.info("not compiled for any sizes: %s", reason, exc_info=True)
+        error.because(_sentence(reason))
         if not isinstance(error, OpenBatchError):
-            raise error.because(_sentence(reason)) from reason
+            raise error from reason
         batches = [load(batch=batch) for batch in _BATCHES]
         return [(s, steps.choose(s, search=search and not i)) for i, s in enumerate(batches)]
     if not search or not is_open(general):

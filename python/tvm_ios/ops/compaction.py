@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import zlib
+
 from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ..sizes.size import AnySize, size_of
 from .tir_function import tile_scope
 
 
@@ -24,8 +27,8 @@ def compacted(builder: relax.BlockBuilder, truths: relax.Expr) -> tuple[relax.Va
     relax.Var, relax.Var
         int64 ``[n]``, with 0 behind the places, and int64 ``[1]``.
     """
-    (length,) = map(int, truths.ty.shape.values)
-    name = f"compact_{length}"
+    (length,) = map(size_of, truths.ty.shape.values)
+    name = f"compact_{zlib.crc32(str(length).encode()):08x}"
     function = builder.add_func(compaction(length, name), name)
     types = [relax.TensorType((length,), "int64"), relax.TensorType((1,), "int64")]
     both = builder.emit(relax.call_tir(function, [truths], types))
@@ -33,11 +36,12 @@ def compacted(builder: relax.BlockBuilder, truths: relax.Expr) -> tuple[relax.Va
     return places, count
 
 
-def compaction(length: int, name: str) -> tirx.PrimFunc:
+def compaction(size: AnySize, name: str) -> tirx.PrimFunc:
     """Build a function of a list of truths, their places and their number.
 
     It stores each place where the next one belongs, so that the loop has no branch.
     """
+    length = size if isinstance(size, int) else tirx.Var("length", "int64")
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name(name)
         T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})

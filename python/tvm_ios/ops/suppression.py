@@ -12,6 +12,8 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ..sizes.arithmetic import smallest
+from ..sizes.size import AnySize
 from .tir_function import on_stack, tile_scope
 
 Expr = Any
@@ -23,24 +25,24 @@ class Suppression:
 
     Attributes
     ----------
-    batch, classes, boxes : int
-    most : int
+    batch, classes, boxes : int or Size
+    most : int or Size
         The largest number of boxes of an image and a class that are kept.
     centers : bool
         Whether a box is given by its centre, width and height, ``[x, y, w, h]``; otherwise by two
         corners, ``[y, x, y, x]``.
     """
 
-    batch: int
-    classes: int
-    boxes: int
-    most: int
+    batch: AnySize
+    classes: AnySize
+    boxes: AnySize
+    most: AnySize
     centers: bool
 
     @property
-    def kept(self) -> int:
+    def kept(self) -> AnySize:
         """The largest number of boxes that are kept."""
-        return self.batch * self.classes * min(self.boxes, self.most)
+        return self.batch * self.classes * smallest(self.boxes, self.most)
 
 
 def suppressed(

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .arithmetic import ceil_div, largest, require_most, smallest
-from .size import AnySize, Size
+from .size import AnySize, Size, decide_equal
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -134,7 +134,7 @@ class Ratio:
     def equals(self, other: Self) -> bool:
         """Return whether two are equal; the example decides where that is not certain."""
         a, b, _ = self._paired(other)
-        return a == b
+        return decide_equal(a, b)
 
     def is_less(self, other: Self) -> bool:
         a, b, _ = self._paired(other)

@@ -3,9 +3,10 @@
 
 The compiler computes with a :class:`Size` as it does with an int: the result is an expression of
 the open dimensions. Beside it goes the hint, which is the value for one example. Where the compiler
-must decide something that the expression does not prove, such as whether a size is 1, the hint
-decides, and the decision is recorded as a condition. Code is right for all sizes that fulfil its
-conditions; whoever calls it checks them.
+must decide something that the expression does not prove, such as which of two sizes is larger, the
+hint decides, and the decision is recorded as a condition. Code is right for all sizes that fulfil
+its conditions; whoever calls it checks them. That sizes are equal is assumed only where a model
+requires it (:meth:`OpenSizes.require`): the example has a batch of 1, and square images, by chance.
 
 A :class:`Size` is no int, and cannot become one: code that has not been written for open dimensions
 fails with a TypeError and does not compute with the hint unnoticed.
@@ -312,9 +313,12 @@ class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]
         if isinstance(other, Size) and tvm_ffi.structural_equal(self.expr, other.expr):
             return True
         equal = tirx.EQ(self.expr, expr_of(other))
-        if not self.owner.assumes:
-            return self.owner.proven(equal) is True
-        return self._decide(equal, self.hint == hint_of(other))
+        proven = self.owner.proven(equal)
+        if proven is None and self.owner.assumes:
+            if self.hint == hint_of(other):  # by chance: that the batch is 1, or an image square
+                raise TypeError(f"whether {text_of(equal)} depends on open sizes")
+            return self._decide(equal, False)
+        return proven is True
 
     def __ne__(self, other: object) -> bool:
         equal = self.__eq__(other)
@@ -415,6 +419,15 @@ def is_known(expr: Expr) -> bool:
     return isinstance(expr, tirx.IntImm) or any(
         variable in _owners for variable in tirx.analysis.undefined_vars(expr)
     )
+
+
+def decide_equal(a: AnySize, b: AnySize) -> bool:
+    """Return whether two sizes are equal; the example decides where that is not certain."""
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Size):
+            equal = tirx.EQ(one.expr, expr_of(other))
+            return one.owner.decide(equal, one.hint == hint_of(other))
+    return a == b
 
 
 def known_equal(a: AnySize, b: AnySize) -> bool:

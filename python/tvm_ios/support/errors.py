@@ -32,19 +32,18 @@ class OpenShapeError(ModelError):
         The open dimensions by name, and the inputs that have them.
     examples : mapping of str to int
         Sizes that they may be given.
-    reason : str
-        Why it cannot be compiled for any sizes, where that was tried.
     """
 
-    def __init__(
-        self, inputs: Mapping[str, Sequence[str]], examples: Mapping[str, int], reason: str = ""
-    ) -> None:
-        self._inputs, self._examples, self._reason = inputs, examples, reason
+    def __init__(self, inputs: Mapping[str, Sequence[str]], examples: Mapping[str, int]) -> None:
+        self._inputs, self._examples = inputs, examples
+        self._reason = ""  # why it cannot be compiled for any sizes, where that was tried
         super().__init__(self._text(f"dims={dict(examples)}"))
 
     def because(self, reason: str) -> OpenShapeError:
-        """Return the same error, with the reason."""
-        return OpenShapeError(self._inputs, self._examples, reason)
+        """Add the reason, and return the error."""
+        self._reason = reason
+        self.args = (self._text(f"dims={dict(self._examples)}"),)
+        return self
 
     def on_command_line(self) -> str:
         """Return the message with the options of the command line."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tvm import relax
 
+from ...sizes.size import AnySize
 from ..emitter import shape_of
 
 
@@ -33,6 +34,6 @@ class Counted:
     axis: int
 
     @property
-    def most(self) -> int:
+    def most(self) -> AnySize:
         """The largest length."""
         return shape_of(self.tensor)[self.axis]

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from tvm import relax
 
-from ..emitter import constant, constant_array, shape_of
+from ...sizes.arithmetic import smallest
+from ...sizes.size import known_equal
+from ..emitter import shape_of
 from .counted import Counted
 from .node_emitter import NodeEmitter
 from .operators import Value
@@ -129,13 +130,13 @@ def _pointwise(call: Call) -> Value:
         if isinstance(x, Counted):
             if len(shape) - x.axis != behind or not _same(x, first):
                 raise call.refused()
-        elif len(shape) >= behind and shape[-behind] != 1:
+        elif len(shape) >= behind and not known_equal(shape[-behind], 1):
             raise call.refused()
     return call.along(rank - behind)
 
 
 def _same(a: Counted, b: Counted) -> bool:
-    return a.most == b.most and a.count.same_as(b.count)
+    return known_equal(a.most, b.most) and a.count.same_as(b.count)
 
 
 def _transposed(call: Call) -> Value:
@@ -261,7 +262,8 @@ def _sliced(call: Call) -> Value:
     place = axes.index(x.axis)
     if begins[place] != 0 or steps[place] != 1 or ends[place] <= 0:
         raise call.refused()
-    emit, limit = call.emit, constant(np.array(min(ends[place], x.most)))
+    emit = call.emit
+    limit = emit.scalar(smallest(ends[place], x.most), x.count)
     result = call.along(x.axis)
     assert isinstance(result, Counted), "one tensor is sliced"
     return Counted(result.tensor, emit(relax.op.minimum(x.count, limit)), x.axis)
@@ -280,9 +282,10 @@ def _reshaped(call: Call) -> Value:
     for place, size in enumerate(wanted):
         rest = [*wanted[:place], *wanted[place + 1 :]]
         free = size == -1 or (size == 0 and place == x.axis)
-        fits = math.prod(wanted[:place]) == before and math.prod(wanted[place + 1 :]) == behind
+        parts = math.prod(wanted[:place]), math.prod(wanted[place + 1 :])
+        fits = all(map(known_equal, parts, (before, behind)))
         if free and fits and min(rest, default=1) > 0:
-            sizes = constant(np.array([*wanted[:place], x.most, *wanted[place + 1 :]]))
+            sizes = call.emit.sizes([*wanted[:place], x.most, *wanted[place + 1 :]], "int64")
             made = call.convert([x.tensor, sizes], {})
             assert isinstance(made, relax.Expr), "a tensor is reshaped"
             return Counted(made, x.count, place)
@@ -306,12 +309,12 @@ def _shape(call: Call) -> Value:
     begin, end, _ = slice(call.attributes.get("start", 0), call.attributes.get("end")).indices(
         len(sizes)
     )
+    if x.axis not in range(begin, end):
+        return emit.sizes(sizes[begin:end], "int64")
     parts = [
-        emit.reshape(x.count, [1]) if i == x.axis else constant(np.array([sizes[i]]))
+        emit.reshape(x.count, [1]) if i == x.axis else emit.sizes([sizes[i]], "int64")
         for i in range(begin, end)
     ]
-    if not any(constant_array(part) is None for part in parts):
-        return constant(np.array(sizes[begin:end], "int64"))
     return parts[0] if len(parts) == 1 else emit(relax.op.concat(parts, 0))
 
 

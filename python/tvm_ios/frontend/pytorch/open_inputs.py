@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ...sizes.size import LARGEST_SIZE, AnySize, OpenSizes
+from ...sizes.size import LARGEST_SIZE, AnySize, OpenSizes, decide_equal
 from ...support.errors import ModelError
 from ..dimensions import Bounds, Completed, Declared, Given, complete
 from .symbols import Symbols
@@ -135,7 +135,7 @@ class _Opening:
         ends = self._wanted(name, (factor * least + offset, factor * most + offset))
         hint = min(max(_sizes(node)[axis].node.hint, ends[0]), ends[1])
         size = self._opened.open(name, hint - (hint - offset) % factor, *ends)
-        if factor != 1 and (size - offset) % factor != 0:
+        if factor != 1 and not decide_equal((size - offset) % factor, 0):
             raise ModelError(f"No size of {name!r} is one that the program allows.")
         self.symbols.values[symbol] = (size - offset) // factor
         self.symbols.dimensions[expr] = size

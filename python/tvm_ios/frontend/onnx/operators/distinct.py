@@ -8,6 +8,7 @@ import math
 import numpy as np
 from tvm import relax
 
+from ....sizes.size import known_equal
 from ...emitter import constant, constant_array, dtype_of, shape_of
 from ..counted import Counted
 from ..node_emitter import NodeEmitter
@@ -78,7 +79,7 @@ class _Distinct:
     def _begins(self, ordered: relax.Expr) -> relax.Expr:
         """Return which rows differ from the ones before them."""
         emit, first = self._emit, constant(np.ones(1, "bool"))
-        if self._length == 1:
+        if known_equal(self._length, 1):
             return first
         before, rows = (emit.slice(ordered, 0, i, self._length - 1 + i) for i in (0, 1))
         differ = emit.cast(emit(relax.op.not_equal(before, rows)), "int32")

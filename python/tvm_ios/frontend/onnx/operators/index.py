@@ -10,7 +10,7 @@ from tvm import relax
 
 from ....sizes.arithmetic import require_least, require_most
 from ....sizes.size import AnySize, Size
-from ...emitter import constant, constant_array, dtype_of, shape_of
+from ...emitter import constant_array, dtype_of, shape_of
 from ..counted import Counted
 from ..node_emitter import NodeEmitter
 from ..numbers import is_signed
@@ -180,9 +180,7 @@ def top_k(
     if not count:  # which Relax's operator takes for all
         shape = [0 if a == axis else size for a, size in enumerate(shape_of(data))]
         return emit.full(shape, 0, dtype), emit.full(shape, 0, "int64")
-    wide = emit.cast(data, "int64") if dtype in ("int16", "uint16", "uint32", "uint64") else data
-    if dtype == "uint64":
-        wide = moved_by_half(emit, wide)
+    wide = _sortable(emit, data)
     found = emit(relax.op.topk(wide, count, axis, "both", bool(largest), "int64"))
     values, places = (emit(relax.TupleGetItem(found, i)) for i in range(2))
     if dtype == "uint64":
@@ -195,11 +193,25 @@ def _open_count(emit: NodeEmitter, data: relax.Expr, count: Size, axis: int, lar
     length = shape_of(data)[axis]
     if not require_most(count, length):
         raise emit.error(f"takes {count} of {length} elements.")
-    if isinstance(length, Size):
-        raise emit.error(f"sorts {length} elements to take {count}; give these sizes.")
-    every = top_k(emit, data, constant(np.array([length])), axis=axis, largest=largest)
-    assert isinstance(every, tuple), "elements and their places"
+    every = _in_order(emit, data, axis, largest)
     return tuple(emit.slice(part, axis, 0, count) for part in every)
+
+
+def _in_order(
+    emit: NodeEmitter, data: relax.Expr, axis: int, largest: int
+) -> tuple[relax.Expr, relax.Expr]:
+    """Return all elements along an axis in order, and their places."""
+    places = emit(relax.op.argsort(_sortable(emit, data), axis, bool(largest), "int64"))
+    return emit(relax.op.gather_elements(data, places, axis)), places
+
+
+def _sortable(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
+    """Return elements of the same order, in a type that Relax sorts."""
+    dtype = dtype_of(data)
+    if dtype not in ("int16", "uint16", "uint32", "uint64"):
+        return data
+    wide = emit.cast(data, "int64")
+    return moved_by_half(emit, wide) if dtype == "uint64" else wide
 
 
 def moved_by_half(emit: NodeEmitter, bits: relax.Expr) -> relax.Expr:
@@ -212,13 +224,10 @@ def _some_of_all(
     emit: NodeEmitter, data: relax.Expr, k: relax.Expr, axis: int, largest: int
 ) -> Value:
     """Sort all elements, of which as many count as is computed."""
-    length = shape_of(data)[axis]
-    every = top_k(emit, data, constant(np.array([length])), axis=axis, largest=largest)
     # A number that is negative or too large fails as an index does.
-    counts = emit.positions(length + 1, "int64")
+    counts = emit.positions(shape_of(data)[axis] + 1, "int64")
     count = emit(relax.op.take(counts, emit.reshape(emit.cast(k, "int64"), []), 0))
-    assert isinstance(every, tuple), "elements and their places"
-    return tuple(Counted(part, count, axis) for part in every if isinstance(part, relax.Expr))
+    return tuple(Counted(part, count, axis) for part in _in_order(emit, data, axis, largest))
 
 
 @operator("TensorScatter", narrow=MOVES)

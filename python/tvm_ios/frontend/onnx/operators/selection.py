@@ -10,6 +10,8 @@ from tvm import relax
 
 from ....ops.compaction import compacted
 from ....ops.suppression import Suppression, suppressed
+from ....sizes.arithmetic import ceil_div, require_equal
+from ....sizes.size import AnySize, known_equal
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..counted import Counted
 from ..node_emitter import NodeEmitter
@@ -33,8 +35,12 @@ def non_zero(emit: NodeEmitter, data: relax.Expr) -> Value:
     rows = []
     for axis, size in enumerate(shape):
         behind = math.prod(shape[axis + 1 :])
-        row = places if behind == 1 else emit(relax.op.floor_divide(places, _int64(behind)))
-        rows.append(row if axis == 0 else emit(relax.op.mod(row, _int64(size))))
+        row = (
+            places
+            if known_equal(behind, 1)
+            else emit(relax.op.floor_divide(places, emit.scalar(behind, places)))
+        )
+        rows.append(row if axis == 0 else emit(relax.op.mod(row, emit.scalar(size, row))))
     return Counted(emit(relax.op.stack(rows, 0)), count, 1)
 
 
@@ -71,7 +77,8 @@ def non_max_suppression(
 ) -> Value:
     """Keep the boxes of each class that do not overlap better ones."""
     batch, count, classes = *shape_of(boxes)[:2], shape_of(scores)[1]
-    if shape_of(boxes) != (batch, count, 4) or shape_of(scores) != (batch, classes, count):
+    given, wanted = (*shape_of(boxes), *shape_of(scores)), (batch, count, 4, batch, classes, count)
+    if len(given) != len(wanted) or not all(map(require_equal, given, wanted)):
         raise emit.error(
             f"has boxes of {list(shape_of(boxes))} and scores of {list(shape_of(scores))}, which "
             "do not fit."
@@ -124,23 +131,28 @@ def computed_slice(
     begin = _limited(emit, start, size, 0, most)
     stop = _limited(emit, end, size, least, most)
     way = emit(relax.op.subtract(stop, begin) if step > 0 else relax.op.subtract(begin, stop))
-    steps = emit(relax.op.add(way, _int64(abs(step) - 1)))
-    count = emit(relax.op.floor_divide(steps, _int64(abs(step))))
-    count = emit(relax.op.maximum(count, _int64(0)))
-    longest = -(-size // abs(step))
-    moves = constant(np.arange(longest) * step)
+    steps = emit(relax.op.add(way, emit.scalar(abs(step) - 1, way)))
+    count = emit(relax.op.floor_divide(steps, emit.scalar(abs(step), way)))
+    count = emit(relax.op.maximum(count, emit.scalar(0, way)))
+    longest = emit.positions(ceil_div(size, abs(step)), "int64")
+    moves = emit(relax.op.multiply(longest, emit.scalar(step, way)))
     places = emit(relax.op.add(moves, begin))
-    above = emit(relax.op.maximum(places, _int64(0)))
-    valid = emit(relax.op.minimum(above, _int64(size - 1)))
+    above = emit(relax.op.maximum(places, emit.scalar(0, way)))
+    valid = emit(relax.op.minimum(above, emit.scalar(size - 1, way)))
     return Counted(emit(relax.op.take(data, valid, axis, "clip")), count, axis)
 
 
-def _limited(emit: NodeEmitter, place: relax.Expr, size: int, least: int, most: int) -> relax.Expr:
+def _limited(
+    emit: NodeEmitter, place: relax.Expr, size: AnySize, least: int, most: AnySize
+) -> relax.Expr:
     """Return a place that counts from the begin, within limits."""
     given = emit.cast(emit.reshape(place, []), "int64")
-    negative = emit(relax.op.less(given, _int64(0)))
-    counted = emit(relax.op.where(negative, emit(relax.op.add(given, _int64(size))), given))
-    return emit(relax.op.minimum(emit(relax.op.maximum(counted, _int64(least))), _int64(most)))
+    negative = emit(relax.op.less(given, emit.scalar(0, given)))
+    behind = emit(relax.op.add(given, emit.scalar(size, given)))
+    above = emit(
+        relax.op.maximum(emit(relax.op.where(negative, behind, given)), emit.scalar(least, given))
+    )
+    return emit(relax.op.minimum(above, emit.scalar(most, given)))
 
 
 def compacted_places(emit: NodeEmitter, truths: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
@@ -159,7 +171,3 @@ def _number(emit: NodeEmitter, given: relax.Expr | None, default: float, dtype: 
     if any(size != 1 for size in shape_of(given)):
         raise emit.error(f"needs one number, but is given {list(shape_of(given))}.")
     return emit.cast(emit.reshape(given, [1]), dtype)
-
-
-def _int64(number: int) -> relax.Expr:
-    return relax.const(number, "int64")

@@ -284,7 +284,7 @@ def test_derived_dimensions() -> None:
     made = assert_any_sizes(
         module, [torch.randn(6, 8)], (({0: 2 * height},),), [[(4, 8)], [(10, 8)]]
     )
-    with pytest.raises((ValueError, RuntimeError)):
+    with pytest.raises(ValueError):
         made(torch.randn(5, 8))
 
 
@@ -298,7 +298,7 @@ def test_bounds_and_names() -> None:
         ((0, 3, 8), "batch must be at least 1"),
         ((2, 3, 7), r"float32\[batch, steps, 8\]"),
     ):
-        with pytest.raises((ValueError, RuntimeError), match=said):
+        with pytest.raises(ValueError, match=said):
             made(torch.randn(shape))
 
 
@@ -309,14 +309,14 @@ def test_what_a_program_assumes_is_checked() -> None:
     dynamic = (({0: AUTO}, {0: AUTO}),)
     examples = [torch.randn(2, 6), torch.randn(4)]
     made = assert_any_sizes(Function(function), examples, dynamic, [[(4, 6), (9,)]])
-    with pytest.raises((ValueError, RuntimeError), match="must fulfil"):
+    with pytest.raises(ValueError, match="must fulfil"):
         made(torch.randn(5, 6), torch.randn(4))
 
 
 def test_leaving_out_an_axis_of_an_open_size_is_checked() -> None:
     module = Function(lambda x: x.squeeze(0) * 2)
     made = assert_any_sizes(module, [torch.randn(3, 4)], (({0: BATCH},),), [[(2, 4)], [(5, 4)]])
-    with pytest.raises((ValueError, RuntimeError), match="must fulfil"):
+    with pytest.raises(ValueError, match="must fulfil"):
         made(torch.randn(1, 4))
 
 

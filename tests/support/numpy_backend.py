@@ -202,7 +202,8 @@ def steady(name: str, seconds: float) -> Callable[[], float]:
 
 
 class NumpyBackend:
-    workers, checks_indices, attention_depth, recurrences, halves = 1, False, 0, False, True
+    workers, checks_indices, attention_depth, recurrences = 1, False, 0, False
+    halves, transposed = True, True
 
     def __init__(self, timer: MakeTimer = steady) -> None:
         self._clock: dict[str, float] = {}

@@ -42,6 +42,9 @@ class Backend(Protocol[K, S, A]):
         Whether a recurrent layer is one operator.
     halves : bool
         Whether networks of 16-bit floating-point numbers are computed in these, not in float32.
+    transposed : bool
+        Whether a transposed convolution is one operator; otherwise it is an ordinary one, whose
+        channels become pixels.
     """
 
     workers: int
@@ -49,6 +52,7 @@ class Backend(Protocol[K, S, A]):
     attention_depth: int
     recurrences: bool
     halves: bool
+    transposed: bool
 
     def stage_builder(self, graph: OperatorGraph, results: Sequence[relax.Var]) -> A:
         """Choose every operator's kernel, and return what builds stages of them.

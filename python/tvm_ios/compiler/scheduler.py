@@ -156,6 +156,7 @@ class Scheduler:
             attention_depth=backend.attention_depth,
             recurrences=backend.recurrences,
             halves=backend.halves,
+            transposed=backend.transposed,
         )
         graph = extract(prepared, function)
         results = relax.analysis.free_vars(prepared[function].body.body)

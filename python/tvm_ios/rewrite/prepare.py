@@ -52,6 +52,7 @@ def prepare(
     attention_depth: int = 0,
     recurrences: bool = True,
     halves: bool = True,
+    transposed: bool = False,
 ) -> tvm.IRModule:
     """Return ``mod`` in the form that :func:`~tvm_ios.graph.extract.extract` reads.
 
@@ -76,6 +77,9 @@ def prepare(
         Whether a recurrent layer stays one operator; if not, its steps are unrolled.
     halves : bool
         Whether 16-bit floating-point numbers stay what is computed in; if not, float32 is.
+    transposed : bool
+        Whether a transposed convolution by constant weights stays one; if not, it becomes a
+        convolution whose channels are moved to pixels.
 
     Raises
     ------
@@ -86,7 +90,9 @@ def prepare(
     for parameter in relax_function(mod, function).params:
         _check_input(parameter)
     entries = sorted({function, *_entries(mod)})
-    passes = _passes(function, entries, checks_indices, attention_depth, recurrences, halves)
+    passes = _passes(
+        function, entries, checks_indices, attention_depth, recurrences, halves, transposed
+    )
     try:
         return tvm.transform.Sequential(passes)(mod)
     except IndexError as error:  # constant folding runs the checks of constant indices
@@ -100,6 +106,7 @@ def _passes(
     attention_depth: int,
     recurrences: bool,
     halves: bool,
+    transposed: bool,
 ) -> list[tvm.transform.Pass]:
     """Return all rewrites in their order, with the passes of TVM between them."""
     return [
@@ -118,7 +125,7 @@ def _passes(
         _on(function, absorb_pads),
         _on(function, widen_convolutions),
         channels_first(function),
-        _on(function, convolve_transposed),
+        *([] if transposed else [_on(function, convolve_transposed)]),
         _on(function, slice_channels),
         _on(function, simplify_batch_norm),
         relax.transform.DeadCodeElimination(entries),

@@ -100,7 +100,7 @@ def test_a_searched_shape_has_a_function_of_its_own(images: Path) -> None:
 )
 def test_sizes_that_are_refused(images: Path, shape: tuple[int, ...], said: str) -> None:
     model = tvm_ios.compile(images, search=False, threads=1)
-    with pytest.raises((ValueError, RuntimeError), match=said):
+    with pytest.raises(ValueError, match=said):
         model(np.zeros(shape, "float32"))
 
 
@@ -157,9 +157,9 @@ def test_the_command_line(
 
 
 def test_the_reason_of_a_refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nodes = [node("CumSum", ["x", "axis"], ["a"]), node("NonZero", ["a"], ["y"])]
+    nodes = [node("CumSum", ["x", "axis"], ["a"]), node("Unique", ["a"], ["y"])]
     path = save(tmp_path / "m.onnx", nodes, {"x": ["n", "m"]}, ["y"], [numbers("axis", 0)])
-    said = "n of x, m of x (not compiled for any sizes: NonZero"
+    said = "n of x, m of x (not compiled for any sizes: Unique"
     with pytest.raises(ModelError, match=re.escape(said)) as raised:
         tvm_ios.compile(path, search=False, threads=1)
     assert "fix them with dims={'n': 1, 'm': 128}." in str(raised.value)

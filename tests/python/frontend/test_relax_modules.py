@@ -55,7 +55,7 @@ def test_any_sizes(threads: int) -> None:
     assert [info.shape for info in model.inputs] == [(None, 4), (None, None)]
     for rows, columns in ((1, 1), (3, 5), (17, 33), (64, 2)):
         check(model, rows, columns)
-    with pytest.raises((ValueError, RuntimeError), match="n"):
+    with pytest.raises(ValueError, match="n"):
         model(inputs(2, 3)[0], inputs(3, 3)[1])
 
 

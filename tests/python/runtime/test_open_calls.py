@@ -106,10 +106,10 @@ def test_products_of_sizes_that_64_bits_do_not_hold(tmp_path: Path, *, reduced: 
     x = np.arange(3, dtype="float32")
     assert model(x)[0].max() == 2
     large = np.zeros(1 << 22, "float32")  # its cube is a multiple of 2**64
-    with pytest.raises((ValueError, RuntimeError), match=r"large|has more than|more memory than"):
+    with pytest.raises(ValueError, match=r"large|has more than|more memory than"):
         model(large)
     vm = relax.VirtualMachine(tvm.runtime.load_module(str(tmp_path / "m.so")), tvm.cpu())
-    with pytest.raises(RuntimeError, match="elements is too large"):
+    with pytest.raises(ValueError, match="elements is too large"):
         vm["main"](tvm.runtime.tensor(large))
 
 

@@ -63,6 +63,7 @@ class CpuBackend:
     attention_depth = MOST_DEPTH
     recurrences = True
     halves = False
+    transposed = False
 
     def __init__(
         self,

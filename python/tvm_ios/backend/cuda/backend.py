@@ -59,6 +59,7 @@ class CudaBackend:
     attention_depth = 0
     recurrences = False
     halves = True
+    transposed = True
 
     def __init__(self, target: tvm.target.Target, runner: Runner, options: Options) -> None:
         check_architecture(target)

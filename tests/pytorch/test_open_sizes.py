@@ -284,7 +284,7 @@ def test_derived_dimensions() -> None:
     made = assert_any_sizes(
         module, [torch.randn(6, 8)], (({0: 2 * height},),), [[(4, 8)], [(10, 8)]]
     )
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="must fulfil"):
         made(torch.randn(5, 8))
 
 

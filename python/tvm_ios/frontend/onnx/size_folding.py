@@ -14,7 +14,7 @@ import numpy as np
 
 from ...sizes.arithmetic import broadcast, largest, smallest
 from ...sizes.ratio import NotExact, SingleRatio
-from ...sizes.size import Size
+from ...sizes.size import Size, decide_equal
 from .tensors import dtype_of_code
 
 Rule = Callable[..., Any]
@@ -202,7 +202,7 @@ _RULES: dict[str, Rule] = {
     "Neg": _elementwise(operator.neg),
     "Min": _elementwise(smallest),
     "Max": _elementwise(largest),
-    "Equal": _elementwise(operator.eq),
+    "Equal": _elementwise(decide_equal),
     "Less": _elementwise(operator.lt),
     "LessOrEqual": _elementwise(operator.le),
     "Greater": _elementwise(operator.gt),

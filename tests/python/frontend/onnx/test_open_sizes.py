@@ -224,3 +224,39 @@ def test_networks_whose_dimensions_differ_share_no_code(tmp_path: Path) -> None:
 def test_dimensions_without_a_name_may_differ(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", [node("Relu", ["x"], ["y"])], {"x": [1, "_", "_"]}, ["y"])
     assert_any_shape(path, [[(1, 3, 5)]])
+
+
+@pytest.mark.parametrize(("begin", "step"), [(0.0, 1.0), (0.5, 1.0), (-1.0, 0.25)])
+def test_fractions_up_to_a_size(tmp_path: Path, begin: float, step: float) -> None:
+    """As detectors count the places of an image."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "one"], ["width"]),
+        node("Cast", ["width"], ["limit"], to=TensorProto.FLOAT),
+        node("Range", ["begin", "limit", "step"], ["places"]),
+        node("ReduceSum", ["x"], ["sum"]),
+        node("Add", ["places", "sum"], ["y"]),
+    ]
+    weights = [
+        numbers("one", 1), numbers("begin", begin, "float32"), numbers("step", step, "float32"),
+    ]  # fmt: skip
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["n", "t"]}, ["y"], weights)
+    assert_any_shape(path, [[(2, 3)], [(1, 17)], [(4, 1)]])
+
+
+def test_whether_sizes_are_equal_chooses_a_branch(tmp_path: Path) -> None:
+    """The example decides, and other sizes are refused."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "one"], ["width"]),
+        node("Equal", ["width", "usual"], ["equal"]),
+        node("Where", ["equal", "one", "zero"], ["factor"]),
+        node("Cast", ["factor"], ["number"], to=TensorProto.FLOAT),
+        node("Mul", ["x", "number"], ["y"]),
+    ]
+    for usual, calls, refused in ((128, [(3, 128)], (3, 5)), (7, [(3, 5), (2, 128)], (3, 7))):
+        weights = [numbers("one", 1), numbers("zero", 0), numbers("usual", usual)]
+        path = save(tmp_path / "m.onnx", nodes, {"x": ["n", "t"]}, ["y"], weights)
+        model = assert_any_shape(path, [[shape] for shape in calls])
+        with pytest.raises(ValueError, match=r"must fulfil|takes x"):
+            model(np.ones(refused, "float32"))

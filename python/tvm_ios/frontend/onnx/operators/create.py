@@ -10,6 +10,7 @@ import numpy as np
 from tvm import relax
 
 from ....sizes.arithmetic import ceil_div, require_least
+from ....sizes.ratio import SingleRatio
 from ....sizes.size import AnySize, is_open, known_equal
 from ...emitter import constant, constant_array, dtype_of, shape_of
 from ..narrow import Narrow
@@ -70,6 +71,9 @@ def range_(
         raise emit.error("has a step of 0.")
     if is_open((begin, end, step)):
         return _open_range(emit, begin, end, step, dtype)
+    if any(isinstance(number, SingleRatio) for number in (begin, end, step)):
+        first, last, by = map(SingleRatio.of, (begin, end, step))
+        return _range_of_ratios(emit, first, last, by, dtype)
     count = max(math.ceil((end - begin) / step), 0)
     emit.allocate([count], "int64")
     if is_integer(dtype):
@@ -92,6 +96,22 @@ def _open_range(
     if known_equal(begin, 0):
         return numbers
     return emit(relax.op.add(numbers, emit.sizes(begin, dtype)))
+
+
+def _range_of_ratios(
+    emit: NodeEmitter, begin: SingleRatio, end: SingleRatio, step: SingleRatio, dtype: str
+) -> relax.Expr:
+    """Return floating-point numbers from, or to, what is computed from open sizes."""
+    count = ((end - begin) / step).ceil().whole()
+    if not require_least(count, 1):
+        return emit.full([0], 0, dtype)
+    numbers = emit.positions(count, dtype)
+    if step != SingleRatio(1):
+        factor = emit.scalar(step.above / step.below, numbers)
+        numbers = emit(relax.op.multiply(numbers, factor))
+    if begin == SingleRatio(0):
+        return numbers
+    return emit(relax.op.add(numbers, emit.sizes(np.array(begin, object), dtype)))
 
 
 @operator("EyeLike")

@@ -15,6 +15,7 @@ from . import (
     rounding,
     searching,
     shapes,
+    sizes,
 )
 
 MUTANTS = (
@@ -28,5 +29,6 @@ MUTANTS = (
     *quantizing.MUTANTS,
     *rounding.MUTANTS,
     *shapes.MUTANTS,
+    *sizes.MUTANTS,
     *cuda.MUTANTS,
 )

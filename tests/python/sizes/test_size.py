@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm_ios.sizes.arithmetic import largest, require_equal, require_least, smallest, without_common
 from tvm_ios.sizes.examples import OtherExample
 from tvm_ios.sizes.ratio import NotExact, SingleRatio
-from tvm_ios.sizes.size import OpenSizes, known_equal, reread, written
+from tvm_ios.sizes.size import OpenSizes, decide_equal, known_equal, reread, written
 
 
 @pytest.fixture
@@ -121,3 +121,37 @@ def test_fractions_of_sizes(opened: OpenSizes) -> None:
     ):
         with pytest.raises(NotExact):
             inexact()
+
+
+def test_that_sizes_are_equal_is_not_assumed_by_chance(opened: OpenSizes) -> None:
+    """An example of 1 is the usual batch, and one as large as another a square image."""
+    batch, rows, columns = (opened.open(n, s) for n, s in (("b", 1), ("h", 224), ("w", 224)))
+    for one, other in ((batch, 1), (rows, columns)):
+        with pytest.raises(TypeError, match="depends on open sizes"):
+            bool(one == other)
+    assert not opened.conditions
+    assert rows != 7
+    assert decide_equal(batch, 1)
+    said = [str(c).replace("T.int64", "") for c in opened.conditions]
+    assert said == ["h != (7)", "b == (1)"]
+
+
+def test_a_condition_of_one_choice_makes_a_size_known(opened: OpenSizes) -> None:
+    opened.restarts = True
+    n, m = opened.open("n", 13), opened.open("m", 13)
+    for product, wanted in ((3 * n, 39), (2 * n + 1, 27)):
+        with pytest.raises(OtherExample) as raised:
+            require_equal(product, wanted)
+        assert raised.value.known == {"n": 13}
+    with pytest.raises(OtherExample) as raised:
+        require_equal(3 * n + 1, 3 * m + 1)
+    assert raised.value.known == {"m": "n"}
+    assert require_equal(n // 2, 6)  # 12, too
+
+
+def test_an_example_follows_what_is_equal_to_it(opened: OpenSizes) -> None:
+    n, m = opened.open("n", 28), opened.open("m", 224)
+    assert require_equal(n, (m - 1) // 8 + 1)
+    with pytest.raises(OtherExample) as raised:
+        require_equal((m - 1) // 8 + 1, 1)
+    assert raised.value.examples == {"n": 1, "m": 8}

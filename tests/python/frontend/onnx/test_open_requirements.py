@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+import tvm
 from onnx import NodeProto, TensorProto, helper
+from tvm import relax
 
 import tvm_ios
 from support.open_networks import Dim, assert_any_shape, numbers, save, weight
@@ -122,6 +124,25 @@ def test_sizes_are_refused_before_memory_is_allocated(tmp_path: Path) -> None:
         )
         with pytest.raises(ValueError, match=r"4 <= h|h - 3"):
             model(np.ones((1, 2, 3, 2, 3), "float32"))
+
+
+def test_what_tvm_lowers_is_checked_too(tmp_path: Path) -> None:
+    """Also by a library without a kernel of ours, in TVM's own virtual machine."""
+    path = save(
+        tmp_path / "m.onnx",
+        [node("TopK", ["x", "k"], ["y", "places"])],
+        {"x": ["n", "t"]},
+        ["y", "places"],
+        [numbers("k", [5])],
+    )
+    model = assert_any_shape(path, [[(2, 5)], [(3, 40)]], threads=1)
+    with pytest.raises(ValueError, match="5 <= t"):
+        model(np.ones((2, 4), "float32"))
+    library = tmp_path / "m.so"
+    model.save(library)
+    machine = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())
+    with pytest.raises(ValueError, match="5 <= t"):
+        machine["main"](tvm.runtime.tensor(np.ones((2, 4), "float32")))
 
 
 @pytest.mark.parametrize(

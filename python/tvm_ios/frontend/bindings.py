@@ -11,7 +11,7 @@ from tvm import relax
 
 from ..sizes.arithmetic import require_least
 from ..sizes.ratio import SingleRatio
-from ..sizes.size import hint_of, is_open
+from ..sizes.size import Size, hint_of, is_computable, is_open
 from ..sizes.size import size_of as size_of_expr
 from ..support.errors import ModelError
 from .limits import Limits, size_of
@@ -191,6 +191,8 @@ def _require_elements(tensor: relax.TensorType, where: str) -> None:
     if tensor.shape is None:
         raise ModelError(f"{where} has inputs of open sizes that do not fit; give their sizes.")
     for size in map(size_of_expr, tensor.shape.values):
+        if isinstance(size, Size) and not is_computable(size.expr):
+            raise ModelError(f"{where} has an axis of {size} elements, which is not supported.")
         if not require_least(size, 1) and not isinstance(size, int):
             raise ModelError(f"{where} has an axis of {size} elements, which is never 1 or more.")
 

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from ..sizes.arithmetic import is_empty
-from ..sizes.size import AnyShape, AnySize, Size, hints_of, is_open, known_equal, size_of
+from ..sizes.size import AnyShape, AnySize, Size, hints_of, is_open, known_equal, long, size_of
 from ..support.errors import ModelError
 from .bindings import Bindings
 from .fitting import fitted
@@ -198,7 +199,15 @@ class Emitter:
         if value is not None and not is_open((begin, end)):
             self.allocate(value.shape, str(value.dtype))
             return constant(value[(slice(None),) * axis + (slice(begin, end, step),)])
-        return self(relax.op.strided_slice(x, [axis], [begin], [end], [step]))
+        first, last = _inside(begin), _inside(end) if step > 0 else end
+        return self(relax.op.strided_slice(x, [axis], [first], [last], [step]))
+
+
+def _inside(place: AnySize) -> Any:
+    """Return a place that is not negative, so that Relax sees that, which knows no conditions."""
+    if not isinstance(place, Size) or place.owner.always(tirx.GE(place.expr, long(0))):
+        return place
+    return tirx.Max(place.expr, long(0))
 
 
 def _cast_array(value: np.ndarray, dtype: str) -> np.ndarray:

@@ -202,6 +202,10 @@ class OpenSizes:
         """Return whether a condition holds for all sizes; None if it depends on them."""
         return self._prover.proven(condition, self.conditions)
 
+    def always(self, condition: Expr) -> bool:
+        """Return whether a condition holds for all sizes, also those that are refused."""
+        return self._prover.proven(condition, ()) is True
+
     def shortened(self, expr: Expr) -> Expr:
         """Return an expression of dimensions in 32 bits."""
         return _shortened(expr, self._short)
@@ -463,6 +467,13 @@ BINARY: dict[type, Callable[[Any, Any], Any]] = {
     tirx.Max: tirx.max,
 }
 """How the expressions of sizes are computed in TIR."""
+
+
+def is_computable(expr: Expr) -> bool:
+    """Return whether an expression is made of what is computed in TIR, and nothing else."""
+    if isinstance(expr, tvm.ir.Var | tirx.IntImm):
+        return True
+    return type(expr) in BINARY and is_computable(expr.a) and is_computable(expr.b)
 
 
 def _shortened(expr: Expr, short: dict[tvm.ir.Var, tvm.ir.Var]) -> Expr:

@@ -172,3 +172,20 @@ def test_a_condition_that_has_one_solution(tmp_path: Path) -> None:
         [weight("w", 39)],
     )
     assert _known(path) == {"t": 13}
+
+
+@pytest.mark.parametrize("op", ["MatMulInteger", "ConvInteger"])
+def test_products_of_integers_have_one_depth(tmp_path: Path, op: str) -> None:
+    """The depth is divided into parts, of which each is exact."""
+    shape = (300, 4) if op == "MatMulInteger" else (4, 300, 1, 1)
+    weights = np.random.default_rng(0).integers(-128, 128, shape)
+    inputs: dict[str, list[Dim]] = {"x": ["n", "c"] if len(shape) == 2 else ["n", "c", 3, 3]}
+    path = save(
+        tmp_path / "m.onnx",
+        [node(op, ["x", "w"], ["y"])],
+        inputs,
+        ["y"],
+        [numbers("w", weights, "int8")],
+        dtypes={"x": TensorProto.UINT8},
+    )
+    assert _known(path) == {"c": 300}

@@ -188,8 +188,9 @@ def test_windows_that_reach_beyond_the_data(tmp_path: Path, pool: NodeProto) -> 
 
 
 def test_what_has_not_been_written_for_open_sizes_is_refused_by_a_sentence(tmp_path: Path) -> None:
-    path = save(tmp_path / "m.onnx", [node("NonZero", ["x"], ["y"])], {"x": ["n", "t"]}, ["y"])
-    with pytest.raises(ModelError, match="NonZero is not supported with dimensions that stay open"):
+    made = node("DFT", ["x"], ["y"], axis=1)
+    path = save(tmp_path / "m.onnx", [made], {"x": ["n", "t", 1]}, ["y"], opset=19)
+    with pytest.raises(ModelError, match="DFT is not supported with dimensions that stay open"):
         load_model(str(path), opened=OpenSizes())
 
 
@@ -260,3 +261,18 @@ def test_whether_sizes_are_equal_chooses_a_branch(tmp_path: Path) -> None:
         model = assert_any_shape(path, [[shape] for shape in calls])
         with pytest.raises(ValueError, match=r"must fulfil|takes x"):
             model(np.ones(refused, "float32"))
+
+
+def test_the_end_of_what_a_network_requires_to_be_long(tmp_path: Path) -> None:
+    """Relax does not know that the axis has as many elements."""
+    nodes = [
+        node("Slice", ["x", "six", "seven", "one"], ["first"]),
+        node("Slice", ["x", "last", "behind", "one"], ["end"]),
+        node("Add", ["first", "end"], ["y"]),
+    ]
+    given = {"six": 6, "seven": 7, "last": -4, "behind": 1 << 40, "one": 1}
+    weights = [numbers(name, [value]) for name, value in given.items()]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["n", "t"]}, ["y"], weights)
+    model = assert_any_shape(path, [[(2, 7)], [(1, 33)]])
+    with pytest.raises(ValueError, match="must fulfil"):
+        model(np.ones((2, 3), "float32"))

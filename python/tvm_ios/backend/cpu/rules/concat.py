@@ -39,6 +39,8 @@ def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     if not is_float32(op.anchor):
         raise NoRule
     counts = [shape_of(field)[1] for field in fields]
+    if is_open(counts):
+        raise NoRule
     if not whole_blocks(counts, Layout(config.core.lanes)):
         channels = [(i, channel) for i, count in enumerate(counts) for channel in range(count)]
         with suppress(NoRule):

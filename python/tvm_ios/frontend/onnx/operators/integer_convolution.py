@@ -10,6 +10,7 @@ import numpy as np
 from tvm import relax
 
 from ....ops.epilogue import EXACT
+from ....sizes.arithmetic import require_equal
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 from .convolution import convolved, window_at
@@ -44,6 +45,9 @@ def conv_integer(
 ) -> relax.Expr:
     """Convolve 8-bit integers, less their zero points, with sums of 32 bits."""
     check_bytes(emit, data, weight)
+    channels, each = shape_of(data)[1], shape_of(weight)[1]
+    if not require_equal(channels, each * group):
+        raise emit.error(f"multiplies {channels} channels by weights of {each * group}.")
     moved = window_at(emit, data, weight, window)
     right = less_zero(emit, weight, w_zero_point, 0)
     ends = _ends(right)

@@ -15,7 +15,8 @@ import numpy as np
 from tvm import relax
 
 from ....ops.epilogue import EXACT
-from ....sizes.arithmetic import is_one
+from ....sizes.arithmetic import is_one, require_equal
+from ....sizes.size import known_equal
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..node_emitter import NodeEmitter
 
@@ -68,9 +69,10 @@ def placed(emit: NodeEmitter, part: relax.Expr, data: relax.Expr, axis: int) -> 
     if is_one(sizes):
         return emit.reshape(part, [])
     place = emit.axis(axis, len(shape))
-    if len(sizes) == 1 and sizes[0] == shape[place]:
+    if len(sizes) == 1 and require_equal(sizes[0], shape[place]):
         return emit.along(part, axis, len(shape))
-    if len(sizes) == len(shape) and all(a in (1, b) for a, b in zip(sizes, shape, strict=True)):
+    pairs = zip(sizes, shape, strict=False)
+    if len(sizes) == len(shape) and all(known_equal(a, 1) or require_equal(a, b) for a, b in pairs):
         return part
     raise emit.error(f"has scales or zero points of {list(sizes)} for data of {list(shape)}.")
 
@@ -83,8 +85,10 @@ def exact_product(
     b_zero_point: relax.Expr | None,
 ) -> relax.Expr:
     """Return a matrix product of 8-bit integers, less their zero points, as int32."""
-    right = less_zero(emit, b, b_zero_point, -1)
-    ends = exact_ends(_magnitudes(right, shape_of(a)[-1]))
+    right, depth = less_zero(emit, b, b_zero_point, -1), shape_of(a)[-1]
+    if not require_equal(depth, shape_of(b)[max(len(shape_of(b)) - 2, 0)]):
+        raise emit.error(f"multiplies {list(shape_of(a))} by {list(shape_of(b))}.")
+    ends = exact_ends(_magnitudes(right, depth))
     parts = []
     for begin, end in zip([0, *ends], ends, strict=False):
         rows = _rows(emit, right, begin, end)

@@ -166,7 +166,7 @@ def _sliced(emit: NodeEmitter, data: relax.Expr, ranges: dict[int, _Bounds]) -> 
     begins, steps = ([r[i] for r in moved.values()] for i in (0, 2))
     part = relax.op.strided_slice(data, list(moved), begins, ends, steps)
     whole = [lengths.get(axis, size) for axis, size in enumerate(shape)]
-    if is_open(whole) and not _is_seen(emit, part, whole):
+    if is_open((*whole, *shape)) and not _is_seen(emit, part, whole):
         return _taken(emit, data, moved, lengths)
     return emit(part)
 

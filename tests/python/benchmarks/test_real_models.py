@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 import real_models
+import real_sizes
 from peer.contest import deviation
 from peer.process import ContenderError
 from public.record import Outcome, Run, Survey
@@ -206,3 +207,17 @@ def test_the_command_line(capsys, tmp_path: Path) -> None:
     assert real_models.main([*arguments, "--wheels", str(tmp_path)]) == 0
     assert json.loads(file.read_text())["outcomes"][0]["failure"] == "it took more than 0.2 s"
     assert ". Busy.\n" in capsys.readouterr().out
+
+
+def test_files_are_called_at_other_sizes(
+    wheels: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(real_sizes, "MODELS", [MODEL])
+    assert real_sizes.main(["--wheels", str(wheels)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == MODEL.key
+    assert lines[2].startswith("    compiled in ")
+    shapes = ["x [3, 4], places [3]", "x [4, 4], places [4]", "x [5, 4], places [5]"]
+    for shape, line in zip([*shapes, shapes[0]], lines[3:], strict=True):
+        assert line.startswith(f"    {shape}: off by ")
+        assert float(line.split(" by ")[1].split()[0]) < 0.05

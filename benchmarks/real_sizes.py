@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ from machine import describe
 from peer.contest import deviation
 from real.catalogue import MODELS, RealModel, find
 from real.files import draw_inputs
-from real.sizes import other_shapes
+from real.sizes import at_other_sizes
 from real.wheels import file_of
 from tvm_ios.errors import TvmIosError
 
@@ -38,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--wheels", type=Path, default=_WHEELS, metavar="FOLDER")
     parser.add_argument("--threads", type=int, default=1, metavar="N")
     options = parser.parse_args(argv)
+    onnxruntime.set_default_logger_severity(4)
     names = options.models.split(",") if options.models else []
     models = [model for name in names for model in find(name)] if names else MODELS
     print(f"{describe().cpu}, {options.threads} threads")
@@ -61,9 +61,9 @@ def _tried(model: RealModel, wheels: Path, threads: int) -> Iterator[str]:
             return
         yield f"compiled in {time.perf_counter() - begin:.1f} s"
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        for shapes in other_shapes(model, file):
-            said = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-            inputs = draw_inputs(replace(model, shapes=shapes), file)
+        for sized in at_other_sizes(model, file):
+            said = ", ".join(f"{name} {list(shape)}" for name, shape in sized.shapes.items())
+            inputs = draw_inputs(sized, file)
             yield f"{said or 'as it is'}: {_called(compiled, session, inputs)}"
 
 
@@ -79,7 +79,7 @@ def _called(
         expected = None
     try:
         results = compiled(*inputs.values())
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         return str(error) if expected else "both refuse"
     if expected is None:
         return "ONNX Runtime refuses"

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import onnx
 
 from peer.models import inputs_of
 from real.catalogue import RealModel
-
-Shapes = dict[str, tuple[int, ...]]
 
 _FEW = 4  # up to which a size is a batch, or a number of images
 
@@ -28,19 +27,24 @@ def _open_dimensions(model: RealModel, file: onnx.ModelProto) -> Iterator[tuple[
                 yield value.name, axis, dim.dim_param or f"{'batch' if axis == 0 else ''}{size}"
 
 
-def other_shapes(model: RealModel, file: onnx.ModelProto) -> list[Shapes]:
-    """Return the shapes of the inputs: the catalogue's, and smaller, larger and odd ones.
+def at_other_sizes(model: RealModel, file: onnx.ModelProto) -> list[RealModel]:
+    """Return the model at the catalogue's shapes of inputs, and at smaller, larger and odd ones.
 
-    A file that leaves nothing open has its own alone.
+    A file that leaves nothing open has its own alone. Whole numbers below a size, which are places
+    there, are below the other size.
     """
     opened = list(_open_dimensions(model, file))
-    found: list[Shapes] = []
+    found = []
     for change in _CHANGES if opened else _CHANGES[:1]:
         shapes = {name: list(shape) for name, shape in model.shapes.items()}
+        sizes: dict[int, int] = {}
         for value, axis, name in opened:
             first, place = next((v, a) for v, a, n in opened if n == name)
-            shapes[value][axis] = change(model.shapes[first][place])
-        found.append({name: tuple(shape) for name, shape in shapes.items()})
+            usual = model.shapes[first][place]
+            shapes[value][axis] = sizes[usual] = change(usual)
+        limits = {n: (low, sizes.get(high, high)) for n, (low, high) in model.limits.items()}
+        given = {name: tuple(shape) for name, shape in shapes.items()}
+        found.append(replace(model, shapes=given, limits=limits))
     return found
 
 

@@ -14,12 +14,14 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
+from ....lowering.implementation import Implementation
 from ....ops.index_check import raise_index_error
 from ....ops.tensor import TensorSpec
 from ....ops.tir_function import on_stack
 from ....schedule.synchronization import Synchronization
 from ....sizes.size import AnySize, OpenSizes, Size
 from ..isa import amx
+from ..kernels.kernel import Kernel
 from .arguments import expected
 from .constants import Constants
 from .core_claims import CoreClaims
@@ -135,6 +137,7 @@ class _Driver:
         if recorder is not None:
             recorder.tables, recorder.plan = self.tables, plan
         self.moved: dict[Place, int] = {}  # places that depend on open sizes
+        self._placed: dict[int, tuple[Place, ...]] = {}  # by the id of the implementation
         calls, functions = self._calls()
         data = (constants.symbol, constants.num_bytes) if constants.num_bytes else None
         self.code = LaunchCode(
@@ -162,11 +165,7 @@ class _Driver:
     def _call(self, part: Part, index: int, unit: Unit) -> KernelCall:
         implementation = self.launched[part.position].stage.implementations[unit.call]
         symbol = self.kernels.get(implementation.kernel, unit.phase)
-        _, begins = implementation.kernel.code
-        places = tuple(
-            self._known(replace(place, offset=place.offset + begin))
-            for place, begin in zip(self.region.places[id(implementation)], begins, strict=True)
-        )
+        places = self._places(implementation)
         prefetches = implementation.kernel.phases[unit.phase].prefetches
         opened = implementation.kernel.opened
         if not self.checked:
@@ -181,6 +180,16 @@ class _Driver:
             step=part.position * self.workers + part.column,
             shadow=self.region.num_parameters,
         )
+
+    def _places(self, implementation: Implementation[Kernel]) -> tuple[Place, ...]:
+        """Return where the tensors of a kernel begin for its code, which all of its units call."""
+        key = id(implementation)
+        if key not in self._placed:
+            _, begins = implementation.kernel.code
+            pairs = zip(self.region.places[key], begins, strict=True)
+            moved = (replace(p, offset=p.offset + begin) if begin else p for p, begin in pairs)
+            self._placed[key] = tuple(map(self._known, moved))
+        return self._placed[key]
 
     def _known(self, place: Place) -> Place:
         """Return a place, as an argument of its own if its offset depends on open sizes."""

@@ -75,7 +75,8 @@ def test_results_at_any_sizes(process: Process) -> None:
     seeds = [seed for seed in range(2000, 2060) if random_network(seed).front == "onnx"]
     outcomes = [process.run(seed, opened) for seed in seeds[:24]]
     assert not [(o.seed, o.detail) for o in outcomes if o.found]
-    served = [o for o in outcomes if o.kind.startswith("open") and "0 of" not in o.kind]
+    kinds = [o.kind for o in outcomes if o.status == AGREES and o.kind.startswith("open")]
+    served = [kind for kind in kinds if "0 of" not in kind]
     assert len(served) >= 0.7 * len(outcomes)
 
 

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 
 from ..sizes.arithmetic import is_empty
-from ..sizes.size import AnyShape, AnySize, Size, hints_of, is_open, known_equal, long, size_of
+from ..sizes.size import AnyShape, AnySize, Size, hints_of, is_open, known_equal, size_of
 from ..support.errors import ModelError
 from .bindings import Bindings
 from .fitting import fitted
@@ -199,15 +198,7 @@ class Emitter:
         if value is not None and not is_open((begin, end)):
             self.allocate(value.shape, str(value.dtype))
             return constant(value[(slice(None),) * axis + (slice(begin, end, step),)])
-        first, last = _inside(begin), _inside(end) if step > 0 else end
-        return self(relax.op.strided_slice(x, [axis], [first], [last], [step]))
-
-
-def _inside(place: AnySize) -> Any:
-    """Return a place that is not negative, so that Relax sees that, which knows no conditions."""
-    if not isinstance(place, Size) or place.owner.always(tirx.GE(place.expr, long(0))):
-        return place
-    return tirx.Max(place.expr, long(0))
+        return self(relax.op.strided_slice(x, [axis], [begin], [end], [step]))
 
 
 def _cast_array(value: np.ndarray, dtype: str) -> np.ndarray:

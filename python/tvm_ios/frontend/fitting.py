@@ -47,17 +47,18 @@ def fitted(call: relax.Expr, bind: Bind) -> relax.Expr:
     if not _reads_open(call):
         return call
     args = [bind(x) if isinstance(x, relax.Call) else x for x in call.args]
+    if not all(map(_is_same, args, call.args)):
+        call = relax.Call(call.op, args, call.attrs, call.ty_args)
+    require_fitting(call)
     if call.op.name == "relax.concat":
         args = [relax.Tuple(_of_one_width(args[0].fields, int(call.attrs.axis), bind))]
     elif call.op.name in _BROADCASTING:
         args = _of_one_shape(args, bind)
     elif call.op.name == "relax.matmul":
         args = _of_one_depth(args[0], args[1], bind)
-    result = call
-    if not all(map(_is_same, args, call.args)):
-        result = relax.Call(call.op, args, call.attrs, call.ty_args)
-    require_fitting(result)
-    return result
+    else:
+        return call
+    return relax.Call(call.op, args, call.attrs, call.ty_args)
 
 
 def _reads_open(x: relax.Expr) -> bool:
@@ -104,13 +105,10 @@ def _of_one_depth(a: relax.Expr, b: relax.Expr, bind: Bind) -> list[relax.Expr]:
     one, other = _shape(a), _shape(b)
     if one is None or other is None or not one or not other:
         return [a, b]
-    depth = len(other) - min(len(other), 2)
-    if not require_equal(one[-1], other[depth]):
-        raise ValueError(f"matrices of {list(one)} and {list(other)} have no common depth")
     whole = broadcast(one[:-2], other[:-2])
     left = (*_like(one[:-2], whole), *one[-2:])
-    right = (*_like(other[:-2], whole), *other[-2:-1], *other[-1:])
-    right = (*right[:depth], one[-1], *right[depth + 1 :])
+    columns = other[-1:] if len(other) > 1 else ()
+    right = (*_like(other[:-2], whole), one[-1], *columns)
     return [_reshaped(a, left, bind), _reshaped(b, right, bind)]
 
 

@@ -202,10 +202,6 @@ class OpenSizes:
         """Return whether a condition holds for all sizes; None if it depends on them."""
         return self._prover.proven(condition, self.conditions)
 
-    def always(self, condition: Expr) -> bool:
-        """Return whether a condition holds for all sizes, also those that are refused."""
-        return self._prover.proven(condition, ()) is True
-
     def shortened(self, expr: Expr) -> Expr:
         """Return an expression of dimensions in 32 bits."""
         return _shortened(expr, self._short)

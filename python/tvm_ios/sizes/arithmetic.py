@@ -17,6 +17,7 @@ from .size import (
     AnySize,
     Expr,
     Size,
+    equality,
     expr_of,
     hint_of,
     known_equal,
@@ -128,10 +129,8 @@ def _factors(sizes: Iterable[AnySize]) -> list[AnySize]:
 
 def require_equal(a: AnySize, b: AnySize) -> bool:
     """Return whether two sizes can be equal, which is assumed then; see OpenSizes.require."""
-    for one, other in ((a, b), (b, a)):
-        if isinstance(one, Size):
-            return one.owner.require(tirx.EQ(one.expr, expr_of(other)))
-    return a == b
+    found = equality(a, b)
+    return a == b if found is None else found[0].require(found[1])
 
 
 def require_least(size: AnySize, least: int) -> bool:

@@ -421,21 +421,24 @@ def is_known(expr: Expr) -> bool:
     )
 
 
-def decide_equal(a: AnySize, b: AnySize) -> bool:
-    """Return whether two sizes are equal; the example decides where that is not certain."""
+def equality(a: AnySize, b: AnySize) -> tuple[OpenSizes, Expr] | None:
+    """Return the dimensions of two sizes, and that these are equal; None if neither is open."""
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Size):
-            equal = tirx.EQ(one.expr, expr_of(other))
-            return one.owner.decide(equal, one.hint == hint_of(other))
-    return a == b
+            return one.owner, tirx.EQ(one.expr, expr_of(other))
+    return None
+
+
+def decide_equal(a: AnySize, b: AnySize) -> bool:
+    """Return whether two sizes are equal; the example decides where that is not certain."""
+    found = equality(a, b)
+    return a == b if found is None else found[0].decide(found[1], hint_of(a) == hint_of(b))
 
 
 def known_equal(a: AnySize, b: AnySize) -> bool:
     """Return whether two sizes are equal for all dimensions, without an assumption."""
-    for one, other in ((a, b), (b, a)):
-        if isinstance(one, Size):
-            return one.owner.proven(tirx.EQ(one.expr, expr_of(other))) is True
-    return a == b
+    found = equality(a, b)
+    return a == b if found is None else found[0].proven(found[1]) is True
 
 
 def prim(size: AnySize) -> Any:

@@ -23,7 +23,7 @@ from ..backend.registry import kind_of
 from ..ops.narrow import types_of
 from ..relax_ir.lengths import lengths_of
 from ..schedule.schedule import Schedule
-from ..sizes.size import text_of
+from ..sizes.expressions import text_of
 from ..support.errors import ModelError, device_errors
 from ..support.libinfo import __version__
 from ..support.progress import working

@@ -29,6 +29,7 @@ from ..measure.timing.models import Variants, random_inputs
 from ..measure.transport.locations import LocalRunner, Runner
 from ..measure.transport.pool import AnyRunnerPool
 from ..ops.index_check import smallest_extent
+from ..relax_ir.expressions import opened_of
 from ..relax_ir.functions import relax_function
 from ..relax_ir.lengths import lengths_of
 from ..relax_ir.parts import is_part, module_of, part_names
@@ -40,7 +41,7 @@ from ..schedule.timeline import Timeline
 from ..search.core import greedy, sequential
 from ..search.cost_model import CostModel
 from ..search.network import NetworkSearch
-from ..sizes.size import OpenSizes, owner_of
+from ..sizes.size import OpenSizes
 from ..support.errors import ModelError, ScheduleError
 from ..support.progress import progress
 from .check import check_kernels, check_schedule
@@ -164,8 +165,7 @@ class Scheduler:
         made = cls(
             kind, resolved, options, prepared, graph, results, backend, builder, given, database
         )
-        tensors = (p.ty for p in prepared[function].params if isinstance(p.ty, relax.TensorType))
-        made.opened = owner_of(size for ty in tensors for size in ty.shape.values)
+        made.opened = opened_of(prepared[function])
         if kind.device != "cpu" and (made.decides or lengths_of(mod[function])):
             raise ModelError(
                 "The network decides on branches, loops or the lengths of its results while it "

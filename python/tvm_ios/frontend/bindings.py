@@ -10,8 +10,9 @@ import numpy as np
 from tvm import relax
 
 from ..sizes.arithmetic import require_least
+from ..sizes.expressions import is_computable
 from ..sizes.ratio import SingleRatio
-from ..sizes.size import Size, hint_of, is_computable, is_open
+from ..sizes.size import Size, hint_of, is_open
 from ..sizes.size import size_of as size_of_expr
 from ..support.errors import ModelError
 from .limits import Limits, size_of

@@ -11,8 +11,7 @@ from tvm import relax
 
 from ..sizes.arithmetic import broadcast, require_equal
 from ..sizes.size import AnyShape, AnySize, Size, is_open, known_equal
-from .size_requirements import require_fitting
-from .size_requirements import shape_of_type as _shape
+from .size_requirements import require_fitting, sizes_of
 
 _BROADCASTING = {
     "relax." + name
@@ -66,7 +65,7 @@ def _reads_open(x: relax.Expr) -> bool:
         return any(map(_reads_open, x.args))
     if isinstance(x, relax.Tuple):
         return any(map(_reads_open, x.fields))
-    return is_open(_shape(x) or ())
+    return is_open(sizes_of(x) or ())
 
 
 def _is_same(a: relax.Expr, b: relax.Expr) -> bool:
@@ -74,7 +73,7 @@ def _is_same(a: relax.Expr, b: relax.Expr) -> bool:
 
 
 def _of_one_shape(operands: Sequence[relax.Expr], bind: Bind) -> list[relax.Expr]:
-    shapes = [_shape(operand) for operand in operands]
+    shapes = [sizes_of(operand) for operand in operands]
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes):
         return list(operands)
@@ -85,8 +84,8 @@ def _of_one_shape(operands: Sequence[relax.Expr], bind: Bind) -> list[relax.Expr
 
 def _of_one_width(operands: Sequence[relax.Expr], axis: int, bind: Bind) -> list[relax.Expr]:
     """Return tensors that differ along one axis only."""
-    first = _shape(operands[0])
-    shapes = [_shape(operand) for operand in operands]
+    first = sizes_of(operands[0])
+    shapes = [sizes_of(operand) for operand in operands]
     if first is None or any(shape is None or len(shape) != len(first) for shape in shapes):
         return list(operands)
     found = []
@@ -102,7 +101,7 @@ def _of_one_width(operands: Sequence[relax.Expr], axis: int, bind: Bind) -> list
 
 def _of_one_depth(a: relax.Expr, b: relax.Expr, bind: Bind) -> list[relax.Expr]:
     """Return matrices whose batches, and the axes that are summed, are written alike."""
-    one, other = _shape(a), _shape(b)
+    one, other = sizes_of(a), sizes_of(b)
     if one is None or other is None or not one or not other:
         return [a, b]
     whole = broadcast(one[:-2], other[:-2])
@@ -114,7 +113,7 @@ def _of_one_depth(a: relax.Expr, b: relax.Expr, bind: Bind) -> list[relax.Expr]:
 
 def _reshaped(x: relax.Expr, wanted: AnyShape, bind: Bind) -> relax.Expr:
     """Return a tensor whose sizes, which are the same, are written in another way."""
-    own = _shape(x)
+    own = sizes_of(x)
     assert own is not None, "a converted tensor has a shape"
     if all(map(_is_written, own, wanted)):
         return x

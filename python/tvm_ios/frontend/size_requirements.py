@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-import tvm
 from tvm import relax
 
+from ..relax_ir.expressions import known_shape, op_name
 from ..sizes.arithmetic import broadcast, require_equal, require_most, without_common
 from ..sizes.size import AnyShape, AnySize, known_equal, size_of
 
@@ -30,23 +30,20 @@ def require_fitting(call: relax.Call) -> None:
     ValueError
         If they cannot fit.
     """
-    shapes = [shape_of_type(arg) for arg in _shaped(call.args)]
-    if any(shape is None for shape in shapes) or not isinstance(call.op, tvm.ir.Op):
-        return
+    shapes = [sizes_of(arg) for arg in _shaped(call.args)]
     known = [shape for shape in shapes if shape is not None]
-    name = call.op.name.removeprefix("relax.")
+    if len(known) < len(shapes):
+        return
+    name = op_name(call)
     for requirements, require in ((_EQUAL, require_equal), (_AT_MOST, require_most)):
         for a, b in requirements[name](known, call.attrs) if name in requirements else ():
             if not require(a, b):
                 raise ValueError(f"has operands of {_listed(known)}, which do not fit")
 
 
-def shape_of_type(x: relax.Expr) -> AnyShape | None:
-    """Return the shape of a tensor; None of what is no tensor, or has an unknown shape."""
-    shape = x if isinstance(x, relax.ShapeExpr) else getattr(getattr(x, "ty", None), "shape", None)
-    if not isinstance(shape, relax.ShapeExpr):
-        return None
-    return tuple(map(size_of, shape.values))
+def sizes_of(x: relax.Expr) -> AnyShape | None:
+    """Return the sizes of a shape, or of a tensor of known shape; None of any other expression."""
+    return tuple(map(size_of, x.values)) if isinstance(x, relax.ShapeExpr) else known_shape(x)
 
 
 def _shaped(args: Sequence[relax.Expr]) -> Iterator[relax.Expr]:

@@ -8,7 +8,7 @@ from typing import TypeGuard
 import tvm
 from tvm import relax
 
-from ..sizes.size import AnyShape, is_known, size_of
+from ..sizes.size import AnyShape, OpenSizes, is_known, owner_of, size_of
 from ..support.errors import ModelError
 
 
@@ -70,6 +70,12 @@ def held_shape(expr: relax.Expr) -> AnyShape:
     shape = known_shape(expr)
     assert shape is not None, "its shape is known"
     return shape
+
+
+def opened_of(function: relax.Function) -> OpenSizes | None:
+    """Return the open dimensions of a function's inputs; None if they have none."""
+    tensors = (p.ty for p in function.params if isinstance(p.ty, relax.TensorType))
+    return owner_of(size for ty in tensors for size in ty.shape.values)
 
 
 def is_float32(expr: relax.Expr) -> bool:

@@ -11,18 +11,8 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from .size import (
-    BINARY,
-    AnyShape,
-    AnySize,
-    Expr,
-    Size,
-    equality,
-    expr_of,
-    hint_of,
-    known_equal,
-    long,
-)
+from .expressions import BINARY, Expr, long
+from .size import AnyShape, AnySize, Size, equality, expr_of, hint_of, known_equal
 
 
 def is_empty(shape: Iterable[AnySize]) -> bool:

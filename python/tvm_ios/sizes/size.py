@@ -15,7 +15,6 @@ fails with a TypeError and does not compute with the hint unnoticed.
 from __future__ import annotations
 
 import operator
-import re
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -27,12 +26,11 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 
 from .examples import OtherExample, other_example, value_of
+from .expressions import Expr, long, shortened, text_of
 from .prover import Prover
 
 LARGEST_SIZE = (1 << 31) - 1
 """The largest size of an open dimension, as kernels count in 32 bits."""
-
-Expr = Any
 
 
 @dataclass
@@ -204,7 +202,7 @@ class OpenSizes:
 
     def shortened(self, expr: Expr) -> Expr:
         """Return an expression of dimensions in 32 bits."""
-        return _shortened(expr, self._short)
+        return shortened(expr, self._short)
 
 
 _owners: weakref.WeakValueDictionary[tvm.ir.Var, OpenSizes] = weakref.WeakValueDictionary()
@@ -376,11 +374,6 @@ def unsimplified(expr: Expr) -> AnySize:
     raise TypeError(f"{expr} is no size")
 
 
-def text_of(expr: Expr) -> str:
-    """Return an expression of sizes as people write it."""
-    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(expr))
-
-
 def hint_of(size: AnySize) -> int:
     """Return a size, or the example of an open one."""
     return size.hint if isinstance(size, Size) else size
@@ -446,41 +439,6 @@ def prim(size: AnySize) -> Any:
     return size.expr if isinstance(size, Size) else size
 
 
-def long(number: int) -> Expr:
-    """Return a number as an int64 expression."""
-    return tirx.const(number, "int64")
-
-
 def expr_of(size: AnySize) -> Expr:
     """Return a size as an int64 expression."""
     return size.expr if isinstance(size, Size) else long(size)
-
-
-BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    tirx.Add: operator.add,
-    tirx.Sub: operator.sub,
-    tirx.Mul: operator.mul,
-    tirx.FloorDiv: tirx.floordiv,
-    tirx.FloorMod: tirx.floormod,
-    tirx.Min: tirx.min,
-    tirx.Max: tirx.max,
-}
-"""How the expressions of sizes are computed in TIR."""
-
-
-def is_computable(expr: Expr) -> bool:
-    """Return whether an expression is made of what is computed in TIR, and nothing else."""
-    if isinstance(expr, tvm.ir.Var | tirx.IntImm):
-        return True
-    return type(expr) in BINARY and is_computable(expr.a) and is_computable(expr.b)
-
-
-def _shortened(expr: Expr, short: dict[tvm.ir.Var, tvm.ir.Var]) -> Expr:
-    if isinstance(expr, tirx.IntImm):
-        return tirx.const(int(expr.value), "int32")
-    if isinstance(expr, tvm.ir.Var):
-        return short[expr]
-    combine = BINARY.get(type(expr))
-    if combine is None:
-        raise TypeError(f"{expr} is no size")
-    return combine(_shortened(expr.a, short), _shortened(expr.b, short))

@@ -8,7 +8,8 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from .size import AnySize, OpenSizes, Size, text_of
+from .expressions import text_of
+from .size import AnySize, OpenSizes, Size
 
 Expr = Any
 

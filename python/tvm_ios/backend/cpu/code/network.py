@@ -19,10 +19,10 @@ from tvm import relax, tirx
 from ....lowering.emitter import Emitter, Library, LoweredSchedule
 from ....lowering.implementation import Slot
 from ....ops.tensor import TensorSpec
-from ....relax_ir.expressions import static_shape
+from ....relax_ir.expressions import opened_of, static_shape
 from ....relax_ir.parts import is_part
 from ....schedule.synchronization import Synchronization
-from ....sizes.size import OpenSizes, owner_of
+from ....sizes.size import OpenSizes
 from ..stage.stage import CpuStage
 from .constants import Constants
 from .driver import driver_function
@@ -75,10 +75,7 @@ class CpuLibrary(Library[CpuStage]):
     def emitter(
         self, name: str, original: relax.Function, lowered: LoweredSchedule[CpuStage]
     ) -> Emitter[CpuStage]:
-        shapes = (p.ty.shape for p in original.params if isinstance(p.ty, relax.TensorType))
-        opened = owner_of(size for shape in shapes for size in shape.values)
-        if is_part(original):
-            opened = None  # the network has checked them
+        opened = None if is_part(original) else opened_of(original)  # the network checks for parts
         if opened is not None:
             check = name_of_check(name)
             self.drivers[check] = size_check(check, original, opened)

@@ -106,8 +106,8 @@ def test_every_dimension_is_decided(tmp_path: Path) -> None:
             model(np.ones((5, 6), "float32"))
 
 
-def test_sizes_are_refused_before_memory_is_allocated(tmp_path: Path) -> None:
-    """The first operator is lowered by TVM, and its result would have a negative size."""
+def test_images_smaller_than_a_window_are_refused(tmp_path: Path) -> None:
+    """The result would have a negative size."""
     path = save(
         tmp_path / "m.onnx",
         [

@@ -140,10 +140,24 @@ MUTANTS = (
     ),
     Mutant(
         "the definition of a layer that runs backwards begins with the first step",
-        "python/tvm_ios/ops/recurrence.py",
+        "python/tvm_ios/ops/recurrence_function.py",
         "time = layer.steps - 1 - number if layer.backwards else number",
         "time = number",
         (f"{_RECURRENCE}::test_definitions",),
+    ),
+    Mutant(
+        "units beyond those of a layer widen the range of its states",
+        "python/tvm_ios/backend/cpu/kernels/rows/recurrent_products.py",
+        "        if padding:\n",
+        "        if False:\n",
+        (f"{_RECURRENCE}::test_layers",),
+    ),
+    Mutant(
+        "the rows of a batch are rounded by the range of the first",
+        "python/tvm_ios/backend/cpu/kernels/rows/recurrent_products.py",
+        "step, place = (splat(self._grids[row, i], size) for i in range(2))",
+        "step, place = (splat(self._grids[0, i], size) for i in range(2))",
+        (f"{_RECURRENCE}::test_layers",),
     ),
     Mutant(
         "a step reads units that it has written",

@@ -6,7 +6,8 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
-from tvm_ios.ops.recurrence import Recurrence, recurrence
+from tvm_ios.ops.recurrence import Recurrence
+from tvm_ios.ops.recurrence_function import recurrence
 
 
 def recurrent_network(layer: Recurrence) -> tvm.IRModule:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from ..ops import deformed, index_check, recurrence, regions
+from ..ops import deformed, index_check, recurrence_function, regions
 from ..ops.epilogue import Broadcast
 from ..relax_ir.constants import number_of, scalar_constant
 from ..relax_ir.expressions import is_float32, is_op, known_shape, op_name, static_shape
@@ -102,8 +102,8 @@ def checks_indices(expr: relax.Expr) -> bool:
 
 
 def is_recurrence(expr: relax.Expr) -> bool:
-    """Return whether ``expr`` is a call that :func:`~tvm_ios.ops.recurrence.recurrence` emits."""
-    return _calls(expr, recurrence.FUNCTION)
+    """Return whether ``expr`` is a call that :mod:`~tvm_ios.ops.recurrence_function` emits."""
+    return _calls(expr, recurrence_function.FUNCTION)
 
 
 def _calls(expr: relax.Expr, function: str) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -11,8 +12,10 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from ..graph.recognise import is_recurrence
-from ..ops.recurrence import Recurrence, recurrence_of
+from ..ops.recurrence import Recurrence
+from ..ops.recurrence_function import recurrence_of
 from ..ops.recurrent_step import Formulas
+from ..relax_ir.expressions import known_shape
 
 Expr = Any
 
@@ -31,10 +34,11 @@ class _Unroller(PyExprMutator):
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
         function = self._mod[call.args[0]] if is_recurrence(call) else None
-        layer = recurrence_of(function) if isinstance(function, tirx.PrimFunc) else None
-        if layer is None:
+        if not isinstance(function, tirx.PrimFunc):
             return call
-        return unrolled(self.builder_, layer, list(call.args[1].fields))
+        inputs = list(call.args[1].fields)
+        layer = recurrence_of(function, known_shape(inputs[0]))
+        return call if layer is None else unrolled(self.builder_, layer, inputs)
 
 
 def unrolled(
@@ -52,6 +56,10 @@ class _Steps:
     ) -> None:
         self._emit, self._layer = builder.emit, layer
         self._given = layer.operands(inputs)
+        if self._given.scales is not None:  # the states are multiplied as they are, not rounded
+            weights = self._emit(relax.op.astype(self._given.weights, layer.dtype))
+            weights = self._emit(relax.op.multiply(weights, self._given.scales))
+            self._given = replace(self._given, weights=weights)
         self._formulas = Formulas(layer, self._apply)
 
     def emit(self) -> relax.Tuple:

@@ -17,7 +17,8 @@ import tvm
 from tvm import relax
 
 from ..ops.deformed import Columns, deformed_columns
-from ..ops.recurrence import Recurrence, recurrence
+from ..ops.recurrence import Recurrence
+from ..ops.recurrence_function import recurrence
 from ..ops.region_parts import RegionPool
 from ..ops.regions import pool_regions
 from ..relax_ir.building import building

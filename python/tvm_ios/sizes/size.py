@@ -56,8 +56,6 @@ class OpenSizes:
         another dimension.
     restarts : bool
         Whether :class:`.OtherExample` is raised where that turns out.
-    texts : dict of str to Expr
-        Sizes that are written in attributes of functions; see :func:`written`.
     """
 
     hints: dict[tvm.ir.Var, int] = field(default_factory=dict)
@@ -67,7 +65,6 @@ class OpenSizes:
     examples: dict[str, int] = field(default_factory=dict)
     known: dict[str, int | str] = field(default_factory=dict)
     restarts: bool = False
-    texts: dict[str, Expr] = field(default_factory=dict)
     _prover: Prover = field(default_factory=Prover)
     _short: dict[tvm.ir.Var, tvm.ir.Var] = field(default_factory=dict)
 
@@ -206,21 +203,6 @@ class OpenSizes:
 
 
 _owners: weakref.WeakValueDictionary[tvm.ir.Var, OpenSizes] = weakref.WeakValueDictionary()
-_written: weakref.WeakValueDictionary[str, OpenSizes] = weakref.WeakValueDictionary()
-
-
-def written(size: Size) -> str:
-    """Return a text from which :func:`reread` makes the size again, in the same process."""
-    text = f"{id(size.owner)}:{size}"
-    size.owner.texts[text] = size.expr
-    _written[text] = size.owner
-    return text
-
-
-def reread(text: str) -> Size:
-    """Return the size of which :func:`written` has returned a text."""
-    owner = _written[text]
-    return owner.unsimplified(owner.texts[text])
 
 
 class Size(tvm_ffi.core.ObjectConvertible):  # type: ignore[misc]

@@ -12,7 +12,8 @@ from tvm import relax
 
 from support.networks import constant, conv, relax_module
 from tvm_ios.compiler.dependence.servable import find_servable
-from tvm_ios.ops.recurrence import Recurrence, recurrence
+from tvm_ios.ops.recurrence import Recurrence
+from tvm_ios.ops.recurrence_function import recurrence
 from tvm_ios.rewrite.prepare import prepare
 
 op = relax.op

@@ -10,7 +10,8 @@ from tvm import relax
 
 import tvm_ios
 from support.networks import relax_module
-from tvm_ios.ops.recurrence import Recurrence, recurrence
+from tvm_ios.ops.recurrence import Recurrence
+from tvm_ios.ops.recurrence_function import recurrence
 from tvm_ios.rewrite.prepare import prepare
 
 op = relax.op

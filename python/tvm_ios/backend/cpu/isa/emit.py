@@ -61,6 +61,10 @@ class Accumulators:
         """Return the first numbers of vector ``i``."""
         return self._buffer[lanes_of(i * self.lanes, lanes)]
 
+    def element(self, i: Expr, lane: Expr) -> Expr:
+        """Return one number of vector ``i``."""
+        return self._buffer[i * self.lanes + lane]
+
     def __setitem__(self, i: Expr, value: Expr) -> None:
         T.buffer_store(self._buffer, value, [lanes_of(i * self.lanes, self.lanes)])
 

@@ -9,7 +9,8 @@ from tvm import tirx
 
 from ....ops.index_check import check_of
 from ....ops.order_key import is_order_key
-from ....ops.recurrence import Recurrence, recurrence_of
+from ....ops.recurrence import Recurrence
+from ....ops.recurrence_function import recurrence_of
 from ..meaning import GONE, Meaning, Operation, Role, same
 from ..ranges import FINITE, Range, kept_finite
 

@@ -7,7 +7,7 @@ function for each direction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ....ops.recurrence import Cell, Recurrence, recurrence
+from ....ops.recurrence import Cell, Recurrence
+from ....ops.recurrence_function import recurrence
 from ....sizes.arithmetic import is_empty, require_equal
 from ....sizes.size import AnyShape, AnySize, Size, is_open
 from ...emitter import constant, constant_array, dtype_of, is_constant, shape_of
@@ -25,7 +26,7 @@ from .table import Value, operator
 
 
 @dataclass(frozen=True)
-class _Cell:
+class CellKind:
     """A kind of layer.
 
     Attributes
@@ -46,13 +47,13 @@ class _Cell:
         return 2 if self.name == "lstm" else 1
 
 
-_LSTM = _Cell("lstm", ["Sigmoid", "Tanh", "Tanh"], [0, 2, 3, 1])  # i, o, f, c
-_GRU = _Cell("gru", ["Sigmoid", "Tanh"], [1, 0, 2])  # z, r, h
-_RNN = _Cell("rnn", ["Tanh"], [0])
+LSTM = CellKind("lstm", ["Sigmoid", "Tanh", "Tanh"], [0, 2, 3, 1])  # i, o, f, c
+_GRU = CellKind("gru", ["Sigmoid", "Tanh"], [1, 0, 2])  # z, r, h
+_RNN = CellKind("rnn", ["Tanh"], [0])
 
 
 @dataclass(frozen=True)
-class _Tensors:
+class Tensors:
     """The inputs of a layer; None for one that is left out."""
 
     data: relax.Expr
@@ -65,13 +66,13 @@ class _Tensors:
 
 
 @dataclass(frozen=True)
-class _Layer:
+class Layer:
     """A layer with its inputs."""
 
     emit: NodeEmitter
-    cell: _Cell
+    cell: CellKind
     form: Form
-    given: _Tensors
+    given: Tensors
 
     @cached_property
     def length(self) -> AnySize:
@@ -88,6 +89,11 @@ class _Layer:
             raise self.emit.error(f"has states of {size} elements, whose number must not be open.")
         return size
 
+    @property
+    def quantized(self) -> bool:
+        """Whether states are rounded to 8 bits before they are multiplied."""
+        return False
+
     @cached_property
     def dtype(self) -> str:
         """The type in which the layer is computed."""
@@ -101,6 +107,19 @@ class _Layer:
             return constant(known[direction])
         part = emit.slice(tensor, 0, direction, direction + 1)
         return emit.reshape(part, shape_of(tensor)[1:])
+
+    def products(self, direction: int) -> relax.Expr:
+        """Return the products of the inputs of all steps with the weights."""
+        weights = self.columns(self.given.weights, direction)
+        return self.emit(relax.op.matmul(self.given.data, weights))
+
+    def factors(self, direction: int) -> list[relax.Expr]:
+        """Return what a state is multiplied by: weights, and their scales if these are integers."""
+        return [self.columns(self.given.recurrent, direction)]
+
+    def columns(self, weights: relax.Expr, direction: int) -> relax.Expr:
+        """Return the weights of a direction, with a column for each gate's unit."""
+        return self.emit.transpose(self.ordered(self.of(weights, direction)), [1, 0])
 
     def ordered(self, rows: relax.Expr) -> relax.Expr:
         """Return weights or a bias with its gates, along the first axis, in our order."""
@@ -127,20 +146,18 @@ class _Layer:
             peepholes=given.peepholes is not None,
             ragged=bool(lengths),
             dtype=self.dtype,
+            quantized=self.quantized,
             **self.form.of(direction),
         )
-        weights, recurrent = (
-            emit.transpose(self.ordered(self.of(tensor, direction)), [1, 0])
-            for tensor in (given.weights, given.recurrent)
-        )
-        products = emit(relax.op.matmul(given.data, weights))
+        products, recurrent = self.products(direction), self.factors(direction)
         bias, kept = self._biases(direction)
         if bias is not None:
             products = emit(relax.op.add(products, bias))
         if given.peepholes is not None:
             kept = [*kept, self._peepholes(given.peepholes, direction)]
-        inputs = [products, recurrent, *kept, *lengths, *self._initial(direction)]
-        inputs = [emit.cast(x, self.dtype) for x in inputs]
+        inputs = [products, *recurrent, *kept, *lengths, *self._initial(direction)]
+        types = described.input_types
+        inputs = [emit.cast(x, dtype) for x, dtype in zip(inputs, types, strict=True)]
         found = recurrence(emit.builder, described, inputs)
         values = [emit(relax.TupleGetItem(found, i)) for i in range(1 + self.cell.states)]
         return [emit.cast(value, dtype_of(given.data)) for value in values]
@@ -221,8 +238,8 @@ def lstm(
     **shared: Any,
 ) -> Value:
     states = [initial_h, initial_c]
-    given = _Tensors(data, weights, recurrent, biases, sequence_lens, peepholes, states)
-    return _converted(emit, _LSTM, given, coupled=bool(input_forget), **shared)
+    given = Tensors(data, weights, recurrent, biases, sequence_lens, peepholes, states)
+    return converted(Layer, emit, LSTM, given, coupled=bool(input_forget), **shared)
 
 
 @operator("GRU", shared=_SHARED)
@@ -238,8 +255,8 @@ def gru(
     linear_before_reset: int = 0,
     **shared: Any,
 ) -> Value:
-    given = _Tensors(data, weights, recurrent, biases, sequence_lens, None, [initial_h])
-    return _converted(emit, _GRU, given, reset_after=bool(linear_before_reset), **shared)
+    given = Tensors(data, weights, recurrent, biases, sequence_lens, None, [initial_h])
+    return converted(Layer, emit, _GRU, given, reset_after=bool(linear_before_reset), **shared)
 
 
 @operator("RNN", shared=_SHARED)
@@ -253,25 +270,26 @@ def rnn(
     initial_h: relax.Expr | None = None,
     **shared: Any,
 ) -> Value:
-    given = _Tensors(data, weights, recurrent, biases, sequence_lens, None, [initial_h])
-    return _converted(emit, _RNN, given, **shared)
+    given = Tensors(data, weights, recurrent, biases, sequence_lens, None, [initial_h])
+    return converted(Layer, emit, _RNN, given, **shared)
 
 
-def _converted(
+def converted(
+    kind: Callable[..., Layer],
     emit: NodeEmitter,
-    cell: _Cell,
-    given: _Tensors,
+    cell: CellKind,
+    given: Tensors,
     *,
     hidden_size: int | None = None,
     **attributes: Any,
 ) -> Value:
-    """Convert a layer of some tensors."""
-    layer = _Layer(emit, cell, form_of(emit, cell.activations, **attributes), given)
+    """Convert a layer, made of some tensors by a subclass of :class:`Layer`."""
+    layer = kind(emit, cell, form_of(emit, cell.activations, **attributes), given)
     _check_shapes(layer, hidden_size)
     return _joined(layer)
 
 
-def _check_shapes(layer: _Layer, hidden_size: int | None) -> None:
+def _check_shapes(layer: Layer, hidden_size: int | None) -> None:
     """Raise ModelError for inputs that do not belong together."""
     emit, given, cell = layer.emit, layer.given, layer.cell
     for name, tensor in (("data", given.data), ("recurrence weights", given.recurrent)):
@@ -299,7 +317,7 @@ def _is_of(shape: AnyShape, wanted: Sequence[AnySize]) -> bool:
     return len(shape) == len(wanted) and all(map(require_equal, shape, wanted))
 
 
-def _joined(layer: _Layer) -> Value:
+def _joined(layer: Layer) -> Value:
     """Return all steps, and the last of each state, with an axis for the directions."""
     first, emit = layer.form.batch_first, layer.emit
     axes = (2 if first else 1, 1 if first else 0, 1 if first else 0)

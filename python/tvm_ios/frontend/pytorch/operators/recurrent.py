@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ....ops.recurrence import Cell, Recurrence, recurrence
+from ....ops.recurrence import Cell, Recurrence
+from ....ops.recurrence_function import recurrence
 from ....support.errors import ModelError
 from ...emitter import shape_of
 from ...onnx.operators.table import Value

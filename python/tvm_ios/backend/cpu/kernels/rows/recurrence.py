@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from .....ops.tir_function import tile_scope
 from .....sizes.size import Size
 from ...core import Core
 from ...isa.emit import bind, select
+from ..factors import Multiplication
 from ..kernel import Kernel, Phase
 from ..layout import blocks
 from ..row_tiles import number
+from .recurrent_products import FloatProducts, Products, QuantizedProducts
 from .recurrent_steps import Steps, states_shape
 
 Expr = Any
@@ -36,6 +39,7 @@ def recurrence_kernel(
     Parameters
     ----------
     layer : Recurrence
+        The inputs of one that is quantised are those of :func:`pack_quantized`.
     read : sequence of int
         The outputs that somebody reads, of :attr:`Recurrence.outputs`.
     core : Core
@@ -45,27 +49,77 @@ def recurrence_kernel(
         Whether the weights are packed by :func:`pack_recurrent`.
     """
     width, group = _width(layer, core, workers), _group(layer, core, workers)
-    shapes = list(layer.inputs)
-    if packed:
-        shapes[1] = (blocks(layer.hidden, width), layer.hidden, layer.gates, width)
+    form = _form(layer, width, core, packed=packed)
+    count = len(form.inputs)
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        inputs = len(layer.inputs)
+        given, scratch = buffers[:count], buffers[count + len(read) :]
         outputs: list[Any] = [None] * len(layer.outputs)
-        for place, buffer in zip(read, buffers[inputs:-1], strict=True):
+        for place, buffer in zip(read, buffers[count:], strict=False):
             outputs[place] = buffer
-        steps = Steps(layer, [*buffers[:inputs], *outputs, buffers[-1]], width, group)
+        operands = [*given[: len(layer.inputs)], *outputs, scratch[0]]
+        steps = Steps(layer, operands, form.products(given, scratch), width, group)
         with T.serial(begin, begin + extent) as tile, tile_scope():
             _emit_rows(layer, workers, tile, steps.emit)
 
     return Kernel(
         name="recurrence",
         key=("recurrence", layer, tuple(read), core, workers, packed),
-        inputs=tuple(map(TensorSpec, shapes)),
+        inputs=form.inputs,
         outputs=tuple(TensorSpec(layer.outputs[place]) for place in read),
-        scratch=(TensorSpec(states_shape(layer)),),
-        phases=(Phase(_tiles(layer, workers), emit),),
+        scratch=form.scratch,
+        phases=(Phase(_tiles(layer, workers), emit, sources=form.sources),),
     )
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How the weights of a layer are stored, and how states are multiplied by them."""
+
+    inputs: tuple[TensorSpec, ...]
+    scratch: tuple[TensorSpec, ...]
+    products: Callable[[Sequence[Any], Sequence[Any]], Products]
+    sources: frozenset[str] = frozenset()
+
+
+def _form(layer: Recurrence, width: int, core: Core, *, packed: bool) -> _Form:
+    if layer.quantized:
+        return _quantized_form(layer, width, core)
+    shapes = list(layer.inputs)
+    if packed:
+        shapes[1] = (blocks(layer.hidden, width), layer.hidden, layer.gates, width)
+
+    def products(given: Sequence[Any], scratch: Sequence[Any]) -> Products:
+        return FloatProducts(layer, layer.operands(given), scratch[0], width)
+
+    scratch = TensorSpec(states_shape(layer, layer.hidden))
+    return _Form(tuple(map(TensorSpec, shapes)), (scratch,), products)
+
+
+def _quantized_form(layer: Recurrence, width: int, core: Core) -> _Form:
+    multiplication, vector = Multiplication.of("quads", core), core.lanes
+    count = blocks(layer.hidden, width)
+    units, parts = count * width, width // vector
+    words = multiplication.words
+    vectors = (count, units // multiplication.step, layer.gates, parts, words * vector)
+    columns = (count, layer.gates, width)
+    inputs = list(map(TensorSpec, layer.inputs))
+    inputs[1] = TensorSpec((*vectors, multiplication.step // words), multiplication.right)
+    inputs[2] = TensorSpec(columns)
+
+    def products(given: Sequence[Any], scratch: Sequence[Any]) -> Products:
+        weights = multiplication.together(given[1], vectors)
+        return QuantizedProducts(
+            layer, weights, given[2], given[-1], scratch, width, multiplication, vector
+        )
+
+    scratch = (
+        TensorSpec(states_shape(layer, units)),
+        TensorSpec((layer.batch, units), multiplication.left),
+        TensorSpec((layer.batch, 2)),
+    )
+    given = (*inputs, TensorSpec(columns, "int32"))
+    return _Form(given, scratch, products, multiplication.sources)
 
 
 def _tiles(layer: Recurrence, workers: int) -> int:
@@ -102,6 +156,36 @@ def pack_recurrent(weights: np.ndarray, layer: Recurrence, core: Core, workers: 
     padded = np.pad(parts, [(0, 0), (0, 0), (0, padding)])
     vectors = padded.reshape(layer.hidden, layer.gates, -1, width)
     return np.ascontiguousarray(vectors.transpose(2, 0, 1, 3))
+
+
+def pack_quantized(
+    weights: np.ndarray, scales: np.ndarray, layer: Recurrence, core: Core, workers: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return int8 weights ``[hidden, gates * hidden]`` as a step reads them.
+
+    Returns
+    -------
+    weights : numpy.ndarray
+        What a step of the reduction multiplies, by units, gates and vectors.
+    scales, columns : numpy.ndarray
+        The scales of the columns, and their sums as int32, ``[hidden / lanes, gates, lanes]``.
+    """
+    width, hidden, gates = _width(layer, core, workers), layer.hidden, layer.gates
+    padding, count = -hidden % width, blocks(hidden, width)
+
+    def of_units(columns: np.ndarray) -> np.ndarray:
+        """Return columns ``[..., gates * hidden]`` as ``[..., gates, hidden / lanes, lanes]``."""
+        parts = columns.reshape(*columns.shape[:-1], gates, hidden)
+        padded = np.pad(parts, [(0, 0)] * (parts.ndim - 1) + [(0, padding)])
+        return padded.reshape(*parts.shape[:-1], count, width)
+
+    rows = np.pad(of_units(weights), [(0, padding), (0, 0), (0, 0), (0, 0)])
+    quads = rows.reshape(-1, 4, gates, count, width // core.lanes, core.lanes)
+    multiplication = Multiplication.of("quads", core)
+    packed = multiplication.pack(np.ascontiguousarray(quads.transpose(3, 0, 2, 4, 5, 1)))
+    sums = weights.sum(axis=0, dtype="int32")
+    factors, columns = (np.ascontiguousarray(of_units(x).swapaxes(0, 1)) for x in (scales, sums))
+    return packed, factors, columns
 
 
 def _group(layer: Recurrence, core: Core, workers: int) -> int:

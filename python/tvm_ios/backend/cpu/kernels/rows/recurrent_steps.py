@@ -14,17 +14,18 @@ from .....ops.recurrence import Recurrence
 from .....ops.recurrent_step import Formulas
 from .....ops.tir_function import tile_scope
 from .....sizes.size import AnyShape
-from ...isa.emit import Accumulators, along, bind, lanes_of, loop, splat, unroll, zeros
+from ...isa.emit import along, bind, lanes_of, loop, unroll
 from ...isa.functions import FUNCTIONS, keep, lanes_in, like
 from ..row_tiles import number as number_of
+from .recurrent_products import Products
 
 Expr = Any
 
 
-def states_shape(layer: Recurrence) -> AnyShape:
+def states_shape(layer: Recurrence, units: int) -> AnyShape:
     """Return the shape of the states while steps are computed, see :class:`Steps`."""
     resets_before = layer.cell == "gru" and not layer.reset_after
-    return (layer.batch, layer.states + (3 if resets_before else 1), layer.hidden)
+    return (layer.batch, layer.states + (3 if resets_before else 1), units)
 
 
 class Steps:
@@ -38,16 +39,24 @@ class Steps:
     ----------
     layer : Recurrence
     buffers : sequence of Buffer or None
-        Inputs, outputs and the scratch tensor; None for outputs that nobody reads. The weights may
-        be packed, ``[hidden / lanes, hidden, gates, lanes]``.
+        Inputs, outputs and the scratch tensor; None for outputs that nobody reads.
+    products : Products
     lanes : int
         Units whose gates are computed at a time.
     group : int
         Rows that share the weights in registers.
     """
 
-    def __init__(self, layer: Recurrence, buffers: Sequence[Any], lanes: int, group: int) -> None:
+    def __init__(
+        self,
+        layer: Recurrence,
+        buffers: Sequence[Any],
+        products: Products,
+        lanes: int,
+        group: int,
+    ) -> None:
         self._layer, self._lanes, self._group = layer, lanes, group
+        self._products = products
         inputs = len(layer.inputs)
         self._given = layer.operands(buffers[:inputs])
         self._results, *self._last = buffers[inputs:-1]
@@ -138,24 +147,8 @@ class Steps:
 
         def group(at: Expr, width: int, first: Expr, count: int) -> None:
             with tile_scope():
-                sums = Accumulators(len(gates) * count, width, zeros(width))
-
-                def step(k: Expr) -> None:
-                    for n, gate in enumerate(gates):
-                        weights = keep(self._weight(k, gate, at, width))
-
-                        def add(r: Expr, n: int = n, weights: Expr = weights) -> None:
-                            value = splat(self._held(source, [first + r, k]), width)
-                            sums[n * count + r] = sums[n * count + r] + value * weights
-
-                        unroll(0, count, add)
-
-                loop(self._layer.hidden, step)
-
-                def ready(r: Expr) -> None:
-                    finish(first + r, at, width, [sums[n * count + r] for n in range(len(gates))])
-
-                unroll(0, count, ready)
+                sums = self._products.sums(at, width, first, count, source, gates)
+                unroll(0, count, lambda r: finish(first + r, at, width, sums(r)))
 
         def vector(at: Expr, width: int) -> None:
             size = self._group
@@ -172,12 +165,8 @@ class Steps:
             if rest:
                 group(at, width, row + full * size, rest)
 
+        self._products.prepare(row, rows, source)
         along(self._layer.hidden, self._lanes, vector)
-
-    def _weight(self, k: Expr, gate: int, at: Expr, width: int) -> Expr:
-        if len(self._given.weights.shape) == 4:
-            return self._given.weights[at // self._lanes, k, gate, lanes_of(0, width)]
-        return self._given.weights[k, lanes_of(gate * self._layer.hidden + at, width)]
 
     def _places(self, parity: Expr) -> list[Expr]:
         """Return where the scratch tensor holds the states, before a step of this parity."""

@@ -22,8 +22,13 @@ from support.networks import (
     run_vm,
 )
 from support.recurrent import recurrent_network
-from tvm_ios.backend.cpu.kernels.rows.recurrence import pack_recurrent, recurrence_kernel
-from tvm_ios.ops.recurrence import Operands, Recurrence, recurrence, recurrence_function
+from tvm_ios.backend.cpu.kernels.rows.recurrence import (
+    pack_quantized,
+    pack_recurrent,
+    recurrence_kernel,
+)
+from tvm_ios.ops.recurrence import Operands, Recurrence
+from tvm_ios.ops.recurrence_function import recurrence, recurrence_function
 from tvm_ios.rewrite.prepare import prepare
 from tvm_ios.transform import InterOperatorSchedule
 
@@ -73,6 +78,11 @@ LAYERS = {
         activations=("affine", "scaledtanh"),
         parameters=((0.3, 0.4), (1.3, 0.8)),
     ),
+    "quantised lstm": replace(LSTM, quantized=True),
+    "quantised lstm of one row": replace(LSTM, quantized=True, batch=1, hidden=67, steps=9),
+    "quantised lstm of many rows": replace(
+        LSTM, quantized=True, batch=13, hidden=32, backwards=True, peepholes=True, ragged=True
+    ),
     "lstm with other parameters": replace(
         LSTM,
         activations=("softplus", "leakyrelu", "thresholdedrelu"),
@@ -84,6 +94,9 @@ LAYERS = {
 def tensors(layer: Recurrence) -> list[np.ndarray]:
     random = np.random.default_rng(0)
     arrays = [(0.4 * random.standard_normal(s)).astype(layer.dtype) for s in layer.inputs]
+    if layer.quantized:
+        arrays[1] = random.integers(-128, 128, arrays[1].shape, "int8")
+        arrays[2] = (0.001 + 0.003 * random.random(arrays[2].shape)).astype("float32")
     if layer.ragged:  # none, all, and some steps
         place = len(arrays) - layer.states - 1
         arrays[place] = (np.arange(layer.batch) % (layer.steps + 1)).astype(layer.dtype)
@@ -94,7 +107,10 @@ def tensors(layer: Recurrence) -> list[np.ndarray]:
 
 def expected(layer: Recurrence, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """The layer in double precision, step by step."""
-    given = layer.operands([array.astype("float64") for array in inputs])
+    arrays = [array.astype("float64") for array in inputs]
+    if layer.quantized:
+        arrays[1] *= arrays[2]
+    given = layer.operands(arrays)
     lengths = np.full(layer.batch, layer.steps) if given.lengths is None else given.lengths
     states = [np.where(lengths[:, None] > 0, state, 0.0) for state in given.states]
     products = given.products.swapaxes(0, 1) if layer.batch_first else given.products
@@ -108,6 +124,16 @@ def expected(layer: Recurrence, inputs: list[np.ndarray]) -> list[np.ndarray]:
     return [results.swapaxes(0, 1) if layer.batch_first else results, *states]
 
 
+def on_grid(rows: np.ndarray) -> np.ndarray:
+    """Each row with its numbers rounded to 8 bits of its range, as DynamicQuantizeLinear does."""
+    rows = rows.astype("float32")
+    least, largest = (np.minimum(rows.min(1), 0), np.maximum(rows.max(1), 0))
+    scale = np.where(largest > least, (largest - least) / np.float32(255), 1)[:, None]
+    zero = np.rint(np.clip(-least[:, None] / scale, 0, 255))
+    numbers = np.clip(np.rint(rows / scale) + zero, 0, 255)
+    return (numbers - zero).astype("float64") * scale
+
+
 def _stepped(
     layer: Recurrence, given: Operands, x: np.ndarray, states: list[np.ndarray]
 ) -> list[np.ndarray]:
@@ -118,7 +144,8 @@ def _stepped(
         for name, own in zip(layer.activations, parameters, strict=True)
     ]
     clip = (lambda x: x) if layer.clip is None else lambda x: np.clip(x, -layer.clip, layer.clip)
-    n, h, both = layer.hidden, states[0], states[0] @ given.weights
+    n, h = layer.hidden, states[0]
+    both = (on_grid(h) if layer.quantized else h) @ given.weights
     x, r = ([v[:, k * n : (k + 1) * n] for k in range(layer.gates)] for v in (x, both))
     if layer.cell == "rnn":
         return [f[0](clip(x[0] + r[0]))]
@@ -141,7 +168,11 @@ def test_layers(name: str, target: tvm.target.Target) -> None:
     layer, (core, _) = LAYERS[name], isa_of(target)
     inputs = tensors(layer)
     kernel = recurrence_kernel(layer, range(len(layer.outputs)), core, WORKERS)
-    results = run_kernel(kernel, inputs, target)
+    given = list(inputs)
+    if layer.quantized:
+        given[1], given[2], sums = pack_quantized(*inputs[1:3], layer, core, WORKERS)
+        given.append(sums)
+    results = run_kernel(kernel, given, target)
     for result, wanted in zip(results, expected(layer, inputs), strict=True):
         assert_close(result, wanted, 1e-5)
 
@@ -176,7 +207,7 @@ def test_outputs_that_nobody_reads(name: str) -> None:
         assert_close(result, wanted, 1e-5)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", [name for name in LAYERS if not LAYERS[name].quantized])
 def test_packed_weights(name: str) -> None:
     layer, (core, _) = LAYERS[name], isa_of(NATIVE)
     products, weights, *others = inputs = tensors(layer)

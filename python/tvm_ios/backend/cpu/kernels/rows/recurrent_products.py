@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -125,8 +126,9 @@ class QuantizedProducts:
         if padding:
             place = [row, slot, lanes_of(hidden, padding)]
             T.buffer_store(self._state, zeros(padding), place)
-        scale, zero = grid_of(*self._range(row, slot))
-        T.buffer_store(self._grids, scale, [row, 0])
+        least, largest, nothing = self._range(row, slot)
+        scale, zero = grid_of(least, largest)
+        T.buffer_store(self._grids, scale + nothing, [row, 0])
         T.buffer_store(self._grids, zero(self._grids[row, 0]), [row, 1])
         size, vectors = self._vector, self._units // self._vector
 
@@ -139,28 +141,26 @@ class QuantizedProducts:
 
         loop(vectors, vector)
 
-    def _range(self, row: Expr, slot: Expr) -> tuple[Expr, Expr]:
-        """Emit the least and the largest state of a row, and 0."""
-        size = self._vector
-        extremes = Accumulators(2, size, zeros(size))
-        lowest, highest = T.min, T.max
+    def _range(self, row: Expr, slot: Expr) -> list[Expr]:
+        """Emit the least and the largest state of a row, and 0, which is NaN if one of them is."""
+        size, steps = self._vector, (T.min, T.max, operator.add)
+        found = Accumulators(len(steps), size, zeros(size))
+        ends = Accumulators(len(steps), 1, T.float32(0))
 
         def vector(n: Expr) -> None:
             value = keep(self._state[row, slot, lanes_of(n * size, size)])
-            extremes[0] = lowest(value, extremes[0])
-            extremes[1] = highest(value, extremes[1])
+            for place, (step, x) in enumerate(
+                zip(steps, (value, value, value * zeros(size)), strict=True)
+            ):
+                found[place] = step(x, found[place])
+
+        def lane(n: Expr) -> None:
+            for place, step in enumerate(steps):
+                ends[place] = step(found.element(place, n), ends[place])
 
         loop(self._units // size, vector)
-        ends = on_stack([2], "float32")
-        for place, compare in enumerate((lowest, highest)):
-            T.buffer_store(ends, T.float32(0), [place])
-
-            def lane(n: Expr, place: int = place, compare: Any = compare) -> None:
-                value = compare(extremes.element(place, n), ends[place])
-                T.buffer_store(ends, value, [place])
-
-            unroll(0, size, lane)
-        return ends[0], ends[1]
+        unroll(0, size, lane)
+        return [ends[place] for place in range(len(steps))]
 
     def sums(
         self, at: Expr, width: int, first: Expr, count: int, slot: Expr, gates: Sequence[int]

@@ -177,6 +177,17 @@ def test_layers(name: str, target: tvm.target.Target) -> None:
         assert_close(result, wanted, 1e-5)
 
 
+def test_states_that_are_no_numbers() -> None:
+    """They are not rounded to one, but for other rows."""
+    layer, (core, _) = LAYERS["quantised lstm"], isa_of(NATIVE)
+    inputs = tensors(layer)
+    inputs[-2][1, 2] = np.nan
+    weights, scales, sums = pack_quantized(*inputs[1:3], layer, core, WORKERS)
+    kernel = recurrence_kernel(layer, [1], core, WORKERS)
+    (last,) = run_kernel(kernel, [inputs[0], weights, scales, *inputs[3:], sums], NATIVE)
+    assert np.isnan(last).all(axis=1).tolist() == [False, True, False]
+
+
 def run_definition(layer: Recurrence) -> list[np.ndarray]:
     module = tvm.IRModule({"layer": recurrence_function(layer, "layer")})
     results = [tvm.runtime.tensor(poisoned_tensor(shape, layer.dtype)) for shape in layer.outputs]

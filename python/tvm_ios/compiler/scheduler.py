@@ -48,6 +48,7 @@ from .check import check_kernels, check_schedule
 from .compiled import CompiledSchedules
 from .describe import describe, groups_of, kernels_of, lean_kernels_of
 from .pricing import measure_prices
+from .unsearched import unmeasured_stage, unmeasured_stages
 
 
 @dataclass
@@ -227,9 +228,9 @@ class Scheduler:
         )
 
     def unsearched(self, kernels: Mapping[str, str | None] | None = None) -> Schedule:
-        """Return the schedule of one operator a stage; nothing is measured.
+        """Return the schedule of one operator a stage, in general; nothing is measured.
 
-        Operators that the back end computes depth-first in any case share a stage.
+        See :func:`.unsearched.unmeasured_stages`.
 
         Parameters
         ----------
@@ -240,25 +241,12 @@ class Scheduler:
         if kernels is not None:
             builder = builder.chosen(kernels, {})
         operators = [describe(op, self.graph, builder) for op in self.graph.operators]
-        chains = {chain[-1]: chain for chain in builder.depth_first()}
-        inside = {op for chain in chains.values() for op in chain[:-1]}
-        stages = [
-            self._unmeasured_stage(builder, chains.get(op, (op,)))
-            for op in range(len(self.graph.operators))
-            if op not in inside
-        ]
+        stages = unmeasured_stages(builder, self.graph)
         return self._in_sequence(self._new_schedule(operators, stages))
 
     def _in_sequence(self, schedule: Schedule) -> Schedule:
         """Return a schedule whose operators run one after another."""
         return replace(schedule, synchronization=self.stage_builder.sequential_synchronization)
-
-    def _unmeasured_stage(self, builder: AnyStageBuilder, ops: tuple[int, ...]) -> ScheduledStage:
-        """Return the stage of one group of operators of which nothing was measured."""
-        partitioning = builder.default_partitioning
-        if builder.lowered.opaque.isdisjoint(ops):
-            partitioning = builder.preferred_partitioning(builder.stage([ops], "concurrent"))
-        return ScheduledStage((tuple(self.graph.names(ops)),), partitioning=partitioning)
 
     def sequential(self) -> Schedule:
         """Return the baseline of one operator a stage, with prices."""
@@ -315,7 +303,7 @@ class Scheduler:
                 stages.append(lowering.adapt(stage, costs))
             except ScheduleError:
                 alone = (op.index for op in self.graph.operators if op.name in stage.operators)
-                stages += [self._unmeasured_stage(builder, (op,)) for op in alone]
+                stages += [unmeasured_stage(builder, self.graph, ((op,),)) for op in alone]
         operators = [describe(op, self.graph, builder) for op in self.graph.operators]
         return self._new_schedule(operators, stages)
 

@@ -101,6 +101,14 @@ class StageBuilder(ABC, Generic[K, S]):
         """
         return ()
 
+    def at_once(self) -> Iterable[tuple[int, ...]]:
+        """Yield the operators that share a stage where nothing was measured, each as a group.
+
+        They do not depend on each other, and nothing that reads one of them comes before the last
+        one. None of them is in :meth:`depth_first`.
+        """
+        return ()
+
     @property
     def synchronization(self) -> Synchronization:
         """How workers wait for each other if nothing says otherwise."""

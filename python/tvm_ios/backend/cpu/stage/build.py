@@ -29,6 +29,7 @@ from ..rules.implement import implement
 from ..rules.inplace import place_concatenations
 from ..rules.precision import possible_kernels, promising_kernels
 from ..rules.views import place_views
+from .at_once import recurrences_at_once
 from .depth_first import pooled_by_strips
 from .ownership import divided_by_rows
 from .partition import Partitioning, partitionings, plan
@@ -155,6 +156,9 @@ class CpuStageBuilder(StageBuilder[Kernel, CpuStage]):
 
     def depth_first(self) -> Iterable[tuple[int, ...]]:
         return self._depth_first
+
+    def at_once(self) -> Iterable[tuple[int, ...]]:
+        return recurrences_at_once(self.lowered, self.workers)
 
     @cached_property
     def _depth_first(self) -> tuple[tuple[int, ...], ...]:

@@ -25,6 +25,8 @@ from .recurrent_steps import Steps, states_shape
 
 Expr = Any
 
+_MANY = 1 << 14  # weights that take longer to read than another worker to begin
+_OF_BEGIN = 0.02  # the share of a step's time before its products
 _CHAINS, _OPEN_CHAINS = 8, 6  # additions at a time that hide their latency, of a row at least
 
 
@@ -34,7 +36,8 @@ def recurrence_kernel(
     """Return the kernel of a layer.
 
     The sums of some rows for one vector of each gate are in registers. All rows of a tile use the
-    weights of these gates, one group after the other, before those of the next ones.
+    weights of these gates, one group after the other, before those of the next ones. Workers share
+    the units of a single step.
 
     Parameters
     ----------
@@ -52,24 +55,49 @@ def recurrence_kernel(
     form = _form(layer, width, core, packed=packed)
     count = len(form.inputs)
 
-    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+    def steps_of(buffers: Sequence[Any]) -> Steps:
         given, scratch = buffers[:count], buffers[count + len(read) :]
         outputs: list[Any] = [None] * len(layer.outputs)
         for place, buffer in zip(read, buffers[count:], strict=False):
             outputs[place] = buffer
         operands = [*given[: len(layer.inputs)], *outputs, scratch[0]]
-        steps = Steps(layer, operands, form.products(given, scratch), width, group)
-        with T.serial(begin, begin + extent) as tile, tile_scope():
-            _emit_rows(layer, workers, tile, steps.emit)
+        return Steps(layer, operands, form.products(given, scratch), width, group)
 
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        with T.serial(begin, begin + extent) as tile, tile_scope():
+            _emit_rows(layer, workers, tile, steps_of(buffers).emit)
+
+    def emit_begin(buffers: Sequence[Any], _begin: Expr, _extent: Expr) -> None:
+        steps_of(buffers).emit_begin()
+
+    def emit_units(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        full, rest = divmod(layer.hidden, width)
+        whole = (full, lambda n: steps_of(buffers).emit_units(n * width, width))
+        part = (1 if rest else 0, lambda _: steps_of(buffers).emit_units(full * width, rest))
+        with T.serial(begin, begin + extent) as tile, tile_scope():
+            select(tile, [whole, part])
+
+    phases: tuple[Phase, ...] = (Phase(_tiles(layer, workers), emit, sources=form.sources),)
+    if _shares_units(layer, workers):
+        units = Phase(blocks(layer.hidden, width), emit_units, sources=form.sources)
+        phases = (Phase(1, emit_begin, work=_OF_BEGIN), units)
     return Kernel(
         name="recurrence",
         key=("recurrence", layer, tuple(read), core, workers, packed),
         inputs=form.inputs,
         outputs=tuple(TensorSpec(layer.outputs[place]) for place in read),
         scratch=form.scratch,
-        phases=(Phase(_tiles(layer, workers), emit, sources=form.sources),),
+        phases=phases,
     )
+
+
+def _shares_units(layer: Recurrence, workers: int) -> bool:
+    """Return whether workers share the units of a layer: one of a single step, and many weights."""
+    again = layer.cell == "gru" and not layer.reset_after  # which multiplies twice, one by one
+    weights = layer.gates * layer.hidden**2
+    if isinstance(layer.steps, Size) or isinstance(layer.batch, Size) or again:
+        return False
+    return workers > 1 and layer.steps == 1 and weights >= _MANY
 
 
 @dataclass(frozen=True)

@@ -62,18 +62,40 @@ class Steps:
         self._results, *self._last = buffers[inputs:-1]
         self._state = buffers[-1]
         self._formulas = Formulas(layer, _apply)
+        self._along: Callable[[Callable[..., None]], None] = partial(along, layer.hidden, lanes)
+        self._prepares = True
 
     def emit(self, row: Expr, rows: Expr) -> None:
         """Emit all steps of ``rows`` rows from ``row``."""
         layer = self._layer
-        for place, initial in zip(self._places(0), self._given.states, strict=True):
-            self._copy(row, rows, partial(self._begin, initial), partial(self._store, place))
+        self._begin(row, rows)
         with T.serial(layer.steps) as number, tile_scope():
             step = layer.steps - 1 - number if layer.backwards else number
-            emit = {"lstm": self._lstm, "gru": self._gru, "rnn": self._rnn}[layer.cell]
-            emit(row, rows, step, number % 2)
+            self._step(row, rows, step, number % 2)
         parity = layer.steps % 2
-        parity = parity if isinstance(parity, int) else bind(number_of(parity))
+        self._end(row, rows, parity if isinstance(parity, int) else bind(number_of(parity)))
+
+    def emit_begin(self) -> None:
+        """Emit what :meth:`emit_units` reads, of all rows."""
+        self._begin(0, self._layer.batch)
+        self._products.prepare(0, self._layer.batch, 0)
+
+    def emit_units(self, at: Expr, width: int) -> None:
+        """Emit the only step of a layer for ``width`` units from ``at``, of all rows."""
+        rows = self._layer.batch
+        self._along, self._prepares = lambda vector: vector(at, width), False
+        self._step(0, rows, 0, 0)
+        self._end(0, rows, 1)
+
+    def _begin(self, row: Expr, rows: Expr) -> None:
+        for place, initial in zip(self._places(0), self._given.states, strict=True):
+            self._copy(row, rows, partial(self._initial, initial), partial(self._store, place))
+
+    def _step(self, row: Expr, rows: Expr, step: Expr, parity: Expr) -> None:
+        emit = {"lstm": self._lstm, "gru": self._gru, "rnn": self._rnn}[self._layer.cell]
+        emit(row, rows, step, parity)
+
+    def _end(self, row: Expr, rows: Expr, parity: Expr) -> None:
         for place, last in zip(self._places(parity), self._last, strict=True):
             if last is not None:
                 write = lambda at, vector, last=last: T.buffer_store(last, vector, at)  # noqa: E731
@@ -165,8 +187,9 @@ class Steps:
             if rest:
                 group(at, width, row + full * size, rest)
 
-        self._products.prepare(row, rows, source)
-        along(self._layer.hidden, self._lanes, vector)
+        if self._prepares:
+            self._products.prepare(row, rows, source)
+        self._along(vector)
 
     def _places(self, parity: Expr) -> list[Expr]:
         """Return where the scratch tensor holds the states, before a step of this parity."""
@@ -183,7 +206,7 @@ class Steps:
             place = [row + r, lanes_of(at, width)]
             write(place, read(place))
 
-        loop(rows, lambda r: along(self._layer.hidden, self._lanes, partial(vector, r)))
+        loop(rows, lambda r: self._along(partial(vector, r)))
 
     def _product(self, row: Expr, step: Expr, gate: int, at: Expr, width: int) -> Expr:
         columns = lanes_of(gate * self._layer.hidden + at, width)
@@ -210,7 +233,7 @@ class Steps:
             return inside
         return tirx.Select(T.Cast("float32", step) < lengths[row], inside, outside)
 
-    def _begin(self, initial: Any, place: list[Expr]) -> Expr:
+    def _initial(self, initial: Any, place: list[Expr]) -> Expr:
         """Return a state before the first step, which is 0 if the row has no steps."""
         state = initial[tuple(place)]
         return self._within(place[0], 0, state, like(state, 0.0))

@@ -78,6 +78,14 @@ LAYERS = {
         activations=("affine", "scaledtanh"),
         parameters=((0.3, 0.4), (1.3, 0.8)),
     ),
+    "a step whose units are shared": replace(LSTM, steps=1, hidden=83, backwards=True),
+    "a step of one row whose units are shared": replace(
+        GRU, reset_after=True, steps=1, batch=1, hidden=90
+    ),
+    "a quantised step whose units are shared": replace(
+        LSTM, quantized=True, steps=1, hidden=70, batch=2
+    ),
+    "a step of rows some of which are empty": replace(LSTM, ragged=True, steps=1, hidden=70),
     "quantised lstm": replace(LSTM, quantized=True),
     "quantised lstm of one row": replace(LSTM, quantized=True, batch=1, hidden=67, steps=9),
     "quantised lstm of many rows": replace(

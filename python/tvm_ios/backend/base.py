@@ -39,7 +39,7 @@ class Backend(Protocol[K, S, A]):
         The largest size of the heads of an attention that is one operator. Products and a softmax
         stay apart otherwise; 0 keeps all apart.
     recurrences : bool
-        Whether a recurrent layer is one operator.
+        Whether a recurrent layer is one operator, and so is the search for a grid.
     halves : bool
         Whether networks of 16-bit floating-point numbers are computed in these, not in float32.
     transposed : bool

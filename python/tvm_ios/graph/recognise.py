@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from ..ops import deformed, index_check, recurrence_function, regions
+from ..ops import deformed, dynamic_grid, index_check, recurrence_function, regions
 from ..ops.epilogue import Broadcast
 from ..relax_ir.constants import number_of, scalar_constant
 from ..relax_ir.expressions import is_float32, is_op, known_shape, op_name, static_shape
@@ -85,7 +85,7 @@ def kind_of(expr: relax.Expr) -> str:
         return "check_indices"
     if is_recurrence(expr):
         return "recurrence"
-    for own in (regions.FUNCTION, deformed.FUNCTION):
+    for own in (regions.FUNCTION, deformed.FUNCTION, dynamic_grid.FUNCTION):
         if _calls(expr, own):
             return own
     name = op_name(expr).removeprefix("nn.")
@@ -99,6 +99,11 @@ def kind_of(expr: relax.Expr) -> str:
 def checks_indices(expr: relax.Expr) -> bool:
     """Return whether ``expr`` is a call of a function that checks indices."""
     return is_op(expr, "call_tir") and expr.args[0].name_hint.startswith(index_check.FUNCTION)
+
+
+def is_dynamic_grid(expr: relax.Expr) -> bool:
+    """Return whether ``expr`` is a call that :mod:`~tvm_ios.ops.dynamic_grid` emits."""
+    return _calls(expr, dynamic_grid.FUNCTION)
 
 
 def is_recurrence(expr: relax.Expr) -> bool:

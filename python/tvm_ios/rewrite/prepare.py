@@ -23,6 +23,7 @@ from .constants import fold_constants
 from .conv1d import widen_convolutions
 from .definite import make_definite
 from .empty import fill_empty_sums
+from .grids import expand_grids
 from .halves import widen_halves
 from .indices import safe_indices
 from .layout import channels_first
@@ -74,7 +75,8 @@ def prepare(
     attention_depth : int
         The largest size of the heads of an attention that becomes one operator.
     recurrences : bool
-        Whether a recurrent layer stays one operator; if not, its steps are unrolled.
+        Whether a recurrent layer stays one operator; if not, its steps are unrolled. So does the
+        search for a grid.
     halves : bool
         Whether 16-bit floating-point numbers stay what is computed in; if not, float32 is.
     transposed : bool
@@ -116,7 +118,7 @@ def _passes(
         relax.transform.CanonicalizeBindings(),
         _on(function, raise_calls),
         _on(function, make_definite),
-        *([] if recurrences else [_on(function, unroll_recurrences)]),
+        *([] if recurrences else [_on(function, r) for r in (unroll_recurrences, expand_grids)]),
         safe_indices(function, checked=checks_indices),
         order_nan(function),
         _on(function, dequantize_in_float),

@@ -17,11 +17,13 @@ import tvm
 from tvm import relax
 
 from ..ops.deformed import Columns, deformed_columns
+from ..ops.dynamic_grid import dynamic_grid
 from ..ops.recurrence import Recurrence
 from ..ops.recurrence_function import recurrence
 from ..ops.region_parts import RegionPool
 from ..ops.regions import pool_regions
 from ..relax_ir.building import building
+from ..rewrite.grids import expanded
 from ..rewrite.recurrence import unrolled
 
 op = relax.op
@@ -290,6 +292,15 @@ def _recurrent(b: Builder, x: relax.Expr) -> relax.Expr:
     return b.emit(relax.TupleGetItem(recurrence(b.block, layer, inputs), 0))
 
 
+def _on_grid(b: Builder, x: relax.Expr) -> relax.Expr:
+    """Emit a tensor in steps of the grid of its range, in double precision by reductions."""
+    if b.dtype != "float32":
+        scale = expanded(b.block, x).fields[0]
+    else:
+        scale = b.emit(relax.TupleGetItem(dynamic_grid(b.block, x, (2, 19, 300)), 0))
+    return b.emit(relax.op.divide(x, scale))
+
+
 _IMAGE = (1, 19, 15, 13)
 
 CASES: tuple[Case, ...] = (
@@ -355,6 +366,7 @@ CPU_CASES = (
         product=True,
     ),
     Case("recurrent layer", _recurrent, ((5, 3, 84),)),
+    Case("grid of a range", _on_grid, ((2, 19, 300),)),
     Case("pooling of regions", _regions, ((2, 19, 15, 13), (5, 4))),
     Case("deformed convolution", _deformed, ((1, 11, 15, 19), (1, 18, 11, 15))),
 )

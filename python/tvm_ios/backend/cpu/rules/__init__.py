@@ -11,6 +11,7 @@ from .concat import concat
 from .convolution import conv2d
 from .deformed import deformed_columns
 from .dense import matmul
+from .grids import dynamic_grid
 from .indices import check_indices
 from .recurrence import recurrence
 from .regions import regions as pool_regions
@@ -28,6 +29,7 @@ RULES: dict[str, Rule] = {
     "check_indices": check_indices,
     "concat": concat,
     "deformed_columns": deformed_columns,
+    "dynamic_grid": dynamic_grid,
     "matmul": matmul,
     "softmax": rows.softmax,
     "layer_norm": first_of(of_channels(planes.channel_norm), rows.layer_norm),
@@ -72,6 +74,7 @@ OPEN_KINDS: frozenset[str] = frozenset(
         "concat",
         "conv2d",
         "depthwise_conv2d",
+        "dynamic_grid",
         "elementwise",
         "expand_dims",
         "flatten",

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from tvm import relax
 
+from ....ops.dynamic_grid import dynamic_grid
 from ....sizes.arithmetic import is_one, require_equal
 from ....sizes.size import AnyShape, known_equal
 from ...emitter import constant_array, dtype_of, shape_of
@@ -226,13 +225,6 @@ def dynamic_quantize_linear(emit: NodeEmitter, data: relax.Expr) -> Value:
     return quantized_by_range(emit, data)
 
 
-def _extreme(emit: NodeEmitter, reduce: Callable[..., relax.Expr], data: relax.Expr) -> relax.Expr:
-    """Reduce all elements, first those of each row, which workers share."""
-    ndim = len(shape_of(data))
-    rows = emit(reduce(data, [ndim - 1], True)) if ndim > 1 else data
-    return emit(reduce(rows, list(range(ndim))))
-
-
 def quantized_by_range(
     emit: NodeEmitter, data: relax.Expr
 ) -> tuple[relax.Expr, relax.Expr, relax.Expr]:
@@ -242,14 +234,9 @@ def quantized_by_range(
     rounded again after the zero point has been added, which shows what reads it in float32 that it
     is an integer.
     """
-    zero = emit.scalar(0, data)
-    largest = emit(relax.op.maximum(_extreme(emit, relax.op.max, data), zero))
-    least = emit(relax.op.minimum(_extreme(emit, relax.op.min, data), zero))
-    width = emit(relax.op.subtract(largest, least))
-    scale = emit(relax.op.divide(width, emit.scalar(255, data)))
-    scale = emit(relax.op.where(relax.op.equal(width, zero), emit.scalar(1, data), scale))
-    place = emit(relax.op.divide(relax.op.subtract(zero, least), scale))
-    rounded = emit(relax.op.round(emit(relax.op.clip(place, 0.0, 255.0))))
+    data = emit.cast(data, "float32")
+    found = dynamic_grid(emit.builder, data, shape_of(data))
+    scale, rounded = (emit(relax.TupleGetItem(found, place)) for place in range(2))
     zero_point = emit.cast(emit(relax.op.clip(rounded, 0.0, 255.0)), "uint8")
     numbers = emit(relax.op.round(relax.op.divide(data, scale)))
     numbers = emit(relax.op.round(emit(relax.op.add(numbers, rounded))))

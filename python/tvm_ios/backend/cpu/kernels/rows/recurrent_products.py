@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tvm.tirx.script import builder as T
 
-from .....ops.dynamic_grid import grid_of, rounded
+from .....ops.dynamic_grid import rounded
 from .....ops.recurrence import Operands, Recurrence
 from .....ops.tir_function import on_stack
 from ...isa.emit import Accumulators, bind, lanes_of, loop, splat, unroll, zeros
 from ...isa.functions import keep
 from ..factors import Multiplication
 from ..layout import blocks
+from .value_range import grid_of_range, value_range
 
 Expr = Any
 
@@ -126,10 +126,10 @@ class QuantizedProducts:
         if padding:
             place = [row, slot, lanes_of(hidden, padding)]
             T.buffer_store(self._state, zeros(padding), place)
-        least, largest, nothing = self._range(row, slot)
-        scale, zero = grid_of(least, largest)
-        T.buffer_store(self._grids, scale + nothing, [row, 0])
-        T.buffer_store(self._grids, zero(self._grids[row, 0]), [row, 1])
+        read = lambda at, width: self._state[row, slot, lanes_of(at, width)]  # noqa: E731
+        grid = grid_of_range(value_range(self._units, self._vector, read))
+        for n, part in enumerate(grid):
+            T.buffer_store(self._grids, part, [row, n])
         size, vectors = self._vector, self._units // self._vector
 
         def vector(n: Expr) -> None:
@@ -140,27 +140,6 @@ class QuantizedProducts:
             T.buffer_store(self._bytes, whole, [row, at])
 
         loop(vectors, vector)
-
-    def _range(self, row: Expr, slot: Expr) -> list[Expr]:
-        """Emit the least and the largest state of a row, and 0, which is NaN if one of them is."""
-        size, steps = self._vector, (T.min, T.max, operator.add)
-        found = Accumulators(len(steps), size, zeros(size))
-        ends = Accumulators(len(steps), 1, T.float32(0))
-
-        def vector(n: Expr) -> None:
-            value = keep(self._state[row, slot, lanes_of(n * size, size)])
-            for place, (step, x) in enumerate(
-                zip(steps, (value, value, value * zeros(size)), strict=True)
-            ):
-                found[place] = step(x, found[place])
-
-        def lane(n: Expr) -> None:
-            for place, step in enumerate(steps):
-                ends[place] = step(found.element(place, n), ends[place])
-
-        loop(self._units // size, vector)
-        unroll(0, size, lane)
-        return [ends[place] for place in range(len(steps))]
 
     def sums(
         self, at: Expr, width: int, first: Expr, count: int, slot: Expr, gates: Sequence[int]

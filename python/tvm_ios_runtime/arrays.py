@@ -24,8 +24,14 @@ def empty(shape: Sequence[int], dtype: np.typing.DTypeLike) -> np.ndarray:
     """Return an uninitialised array, aligned such that a model reads it in place."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, "uint8")
-    begin = -memory.ctypes.data % ALIGNMENT
+    begin = -address_of(memory) % ALIGNMENT
     return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
+def address_of(array: np.ndarray) -> int:
+    """Return where an array begins, in less time than by ``ctypes``."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def empty_for(info: TensorInfo) -> np.ndarray:

@@ -16,9 +16,12 @@ import numpy as np
 import tvm_ffi
 
 from . import arrays
-from .arrays import ALIGNMENT, empty
+from .arrays import ALIGNMENT, address_of, empty
 from .bits import BFLOAT16, NARROW, numpy_dtype
 from .memory import DeviceMemory
+
+_PLAIN = frozenset(map(np.dtype, ("bool", "float32", "float64", "int32", "int64", "uint8")))
+"""Types that TVM has as NumPy does."""
 
 Extent = tuple[int, int]
 """The memory range of a tensor: the address of its first byte, and the one after its last."""
@@ -75,18 +78,20 @@ class Session:
         self._copies: dict[int, np.ndarray] = {}
         self._first: list[tvm_ffi.Tensor] | None = None
         self._kept: frozenset[int] | None = None
+        self._sizes: dict[tvm_ffi.dtype, int] = {}
 
     def tensor(self, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
         """Return an input as a view of the array, or as a copy that the next call overwrites."""
-        array = array.view(NARROW.get(array.dtype.name, array.dtype))
+        dtype = array.dtype
+        if dtype not in _PLAIN:  # whose names take NumPy long
+            array = array.view(NARROW.get(dtype.name, dtype))
         if not array.size:  # its strides are arbitrary in NumPy, and TVM accepts only its own
             device = tvm_ffi.device("cpu")
             return _allocated(array.shape, tvm_ffi.dtype(str(array.dtype)), device)
-        if array.dtype.name == BFLOAT16:
+        if dtype not in _PLAIN and array.dtype.name == BFLOAT16:
             return from_bfloat16(array)
         flags = array.flags
-        usable = flags.c_contiguous and flags.writeable and array.ctypes.data % ALIGNMENT == 0
-        if not usable:
+        if not (flags.c_contiguous and flags.writeable and address_of(array) % ALIGNMENT == 0):
             copy = self._copies.get(index)
             if copy is None or copy.shape != array.shape:
                 copy = self._copies[index] = empty(array.shape, array.dtype)
@@ -101,10 +106,10 @@ class Session:
         of these.
         """
         results = list(leaves(self._function(*inputs)))
-        kept, taken = self._kept_by_model(results), [_extent(tensor) for tensor in inputs]
+        kept, taken = self._kept_by_model(results), [self._extent(x) for x in inputs]
         owned = []
         for i, result in enumerate(results):
-            extent = _extent(result)
+            extent = self._extent(result)
             if i in kept or any(_overlap(extent, other) for other in taken):
                 owned.append(self._copied(result))
             else:
@@ -126,6 +131,13 @@ class Session:
             self._kept = frozenset(i for i, (a, b) in pairs if a.data_ptr() == b.data_ptr())
             self._first = []
         return self._kept
+
+    def _extent(self, tensor: tvm_ffi.Tensor) -> Extent:
+        begin, dtype = tensor.data_ptr(), tensor.dtype
+        size = self._sizes.get(dtype)
+        if size is None:
+            size = self._sizes[dtype] = dtype.itemsize  # which takes longer than to look it up
+        return begin, begin + math.prod(tensor.shape) * size
 
     def _copied(self, tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
         if self.memory is not None:
@@ -168,11 +180,6 @@ def _allocated(
 ) -> tvm_ffi.Tensor:
     allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
     return allocate(tvm_ffi.Shape(shape), dtype, device, None)
-
-
-def _extent(tensor: tvm_ffi.Tensor) -> Extent:
-    begin = tensor.data_ptr()
-    return begin, begin + math.prod(tensor.shape) * tensor.dtype.itemsize
 
 
 def _overlap(one: Extent, other: Extent) -> bool:

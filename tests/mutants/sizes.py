@@ -6,6 +6,7 @@ from __future__ import annotations
 from .mutant import Mutant
 
 _FRONTEND = "python/tvm_ios/frontend"
+_BRANCHES = "frontend/onnx/test_open_branches.py"
 _REQUIREMENTS = "frontend/onnx/test_open_requirements.py"
 _QUANTIZED = "frontend/onnx/test_open_quantized.py"
 
@@ -51,5 +52,26 @@ MUTANTS = (
         "(0, max(0, int(added) - int(cut)))",
         "(0, 0)",
         ("rewrite/test_transposed.py::test_any_geometry",),
+    ),
+    Mutant(
+        "a branch checks nothing of its own",
+        "python/tvm_ios/backend/cpu/code/network.py",
+        "and not opened.of_branch:",
+        "and opened:",
+        (f"{_BRANCHES}::test_a_branch_that_tvm_lowers",),
+    ),
+    Mutant(
+        "what a branch requires is required of all",
+        "python/tvm_ios/sizes/branches.py",
+        "        opened.conditions, opened.restarts, opened.always = outside\n",
+        "        opened.restarts, opened.always = outside[1:]\n",
+        (f"{_BRANCHES}::test_each_branch_requires_its_own",),
+    ),
+    Mutant(
+        "a branch reads no input for its sizes",
+        "python/tvm_ios/frontend/onnx/graph.py",
+        "            if not _dimensions([variable]) <= told:\n",
+        "            if False:\n",
+        (f"{_BRANCHES}::test_sizes_that_no_shape_tells",),
     ),
 )

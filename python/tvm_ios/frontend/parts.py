@@ -18,6 +18,8 @@ from ..ops.refusal import FUNCTION as REFUSE
 from ..ops.refusal import refusal
 from ..ops.signal_check import FUNCTION, signal_check
 from ..relax_ir.parts import PART
+from ..sizes.branches import assumes_more, assuming_inside, renamed
+from ..sizes.size import OpenSizes
 from .bindings import Bindings
 
 
@@ -98,6 +100,24 @@ def part(
         inside = [*parameters, *captures.parameters.values()]
         function = builder.emit_func_output(output, params=inside)
     return Part(function, tuple(captures.parameters))
+
+
+def part_of_open_sizes(
+    bindings: Bindings,
+    name: str,
+    parameters: Sequence[relax.Var],
+    convert: Callable[[Captures], Sequence[relax.Expr]],
+    opened: OpenSizes,
+) -> Part:
+    """Write a part that requires of open sizes what others need not fulfil; see :func:`part`."""
+    with assuming_inside(opened):
+        made = part(bindings, name, parameters, convert)
+        if assumes_more(opened):
+            own, names = renamed(opened)
+            opened.branches.append(own)
+            function = bindings.builder.get()[made.function]
+            bindings.builder.update_func(made.function, function.bind_symbolic_vars(names))
+    return made
 
 
 def refused(

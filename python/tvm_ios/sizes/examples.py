@@ -27,11 +27,18 @@ class OtherExample(Exception):
         An example for which that holds, by the names of the dimensions.
     known : dict of str to int or str
         Dimensions that have one size, or that of another dimension.
+    required : Expr or None
+        What holds for the example.
     """
 
-    def __init__(self, examples: dict[str, int], known: dict[str, int | str] | None = None) -> None:
+    def __init__(
+        self,
+        examples: dict[str, int],
+        known: dict[str, int | str] | None = None,
+        required: Expr | None = None,
+    ) -> None:
         super().__init__(f"sizes such as {examples} are required, and {known}")
-        self.examples, self.known = examples, known or {}
+        self.examples, self.known, self.required = examples, known or {}, required
 
 
 def value_of(expr: Expr, hints: Hints) -> int:

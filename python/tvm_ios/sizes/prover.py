@@ -28,6 +28,7 @@ class Prover:
             self._analyzer.set_z3_rlimit(_WORK)
         self._lock = threading.RLock()
         self._proofs: dict[tuple[int, int], list[tuple[Expr, bool | None]]] = {}
+        self._numbers: dict[tuple[Expr, ...], int] = {}  # of what was assumed
 
     def bind(self, variable: tvm.ir.Var, bounds: tvm.ir.Range) -> None:
         """Bind a variable to a range."""
@@ -46,10 +47,10 @@ class Prover:
         ----------
         condition : Expr
         assumed : sequence of Expr
-            These only become more, from call to call.
         """
-        key = (len(assumed), tvm_ffi.structural_hash(condition))
         with self._lock:
+            number = self._numbers.setdefault(tuple(assumed), len(self._numbers))
+            key = (number, tvm_ffi.structural_hash(condition))
             for known, result in self._proofs.setdefault(key, []):
                 if tvm_ffi.structural_equal(known, condition):
                     return result

@@ -54,8 +54,17 @@ class OpenSizes:
     known : dict of str to int or str
         Dimensions by name that are no open ones, as the network requires one size, or that of
         another dimension.
+    required : list of Expr
+        What the examples were changed for, of dimensions of the same names.
     restarts : bool
         Whether :class:`.OtherExample` is raised where that turns out.
+    always : list of Expr or None
+        What was assumed of the whole network, while one of its branches is read.
+    of_branch : bool
+        Whether they are those of a function that is not always called: what is assumed of them is
+        checked by its calls. See :mod:`.branches`.
+    branches : list of OpenSizes
+        Those of the network's branches, which live as long as these.
     """
 
     hints: dict[tvm.ir.Var, int] = field(default_factory=dict)
@@ -64,7 +73,11 @@ class OpenSizes:
     assumes: bool = True
     examples: dict[str, int] = field(default_factory=dict)
     known: dict[str, int | str] = field(default_factory=dict)
+    required: list[Expr] = field(default_factory=list)
     restarts: bool = False
+    always: list[Expr] | None = None
+    of_branch: bool = False
+    branches: list[OpenSizes] = field(default_factory=list)
     _prover: Prover = field(default_factory=Prover)
     _short: dict[tvm.ir.Var, tvm.ir.Var] = field(default_factory=dict)
 
@@ -98,7 +111,10 @@ class OpenSizes:
         """Forget all dimensions, which will be opened again, with what is required of them."""
         examples = {**self.examples, **required.examples}
         known = {**self.known, **required.known}
-        self.__init__(examples=examples, known=known, restarts=True)  # type: ignore[misc]
+        before = self.required if required.required is None else [*self.required, required.required]
+        self.__init__(  # type: ignore[misc]
+            examples=examples, known=known, required=before, restarts=True
+        )
 
     @property
     def variables(self) -> list[tvm.ir.Var]:
@@ -183,10 +199,21 @@ class OpenSizes:
             return proven is True
         if proven is not None or self.hint(condition):
             return self.decide(condition, True)
-        found = other_example(condition, self.conditions, self.hints, self.bounds)
+        conditions = [*self.conditions, *self._required_before()]
+        found = other_example(condition, conditions, self.hints, self.bounds)
         if found is not None:
-            raise OtherExample(found)
+            raise OtherExample(found, required=condition)
         return False
+
+    def _required_before(self) -> list[Expr]:
+        """Return what examples were changed for, also in branches that are not read yet."""
+        now = {variable.name: variable for variable in self.hints}
+        put_in = [(tvm.ir.Var, lambda variable: now[variable.name])]
+        return [
+            tvm_ffi.structural_map(required, put_in)
+            for required in self.required
+            if all(v.name in now for v in tirx.analysis.undefined_vars(required))
+        ]
 
     def limit(self, condition: Expr) -> None:
         """Add a condition without which code would not be right."""

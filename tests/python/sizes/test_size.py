@@ -9,9 +9,10 @@ import pytest
 from tvm import tirx
 
 from tvm_ios.sizes.arithmetic import largest, require_equal, require_least, smallest, without_common
+from tvm_ios.sizes.branches import assumes_more, assuming_inside, renamed
 from tvm_ios.sizes.examples import OtherExample
 from tvm_ios.sizes.ratio import NotExact, SingleRatio
-from tvm_ios.sizes.size import OpenSizes, decide_equal, known_equal, reread, written
+from tvm_ios.sizes.size import OpenSizes, decide_equal, hint_of, known_equal
 
 
 @pytest.fixture
@@ -101,10 +102,35 @@ def test_threads_may_ask_at_once(opened: OpenSizes) -> None:
     assert not failures
 
 
-def test_a_written_size_is_read_again(opened: OpenSizes) -> None:
-    size = opened.open("n", 3) * 2 + 1
-    assert known_equal(reread(written(size)), size)
-    assert reread(written(size)).hint == 7
+def test_a_branch_assumes_what_others_need_not_fulfil(opened: OpenSizes) -> None:
+    n = opened.open("n", 12)
+    assert n > 3
+    with assuming_inside(opened):
+        assert n > 10
+        assert not n > 20
+        assert assumes_more(opened)
+        own, names = renamed(opened)
+    assert len(opened.conditions) == 1
+    assert own.variables == [names[v] for v in opened.variables]
+    assert [str(condition) for condition in own.conditions][1:] == [
+        "T.int64(10) < n",
+        "n <= T.int64(20)",
+    ]
+    opened.assumes = False
+    with pytest.raises(TypeError, match="depends on open sizes"):
+        n > 10  # noqa: B015
+    assert own.size(names[opened.variables[0]]) > 10, "the copy knows it"
+
+
+def test_an_example_is_one_for_all_branches(opened: OpenSizes) -> None:
+    """What one of them required before holds for the example of another one."""
+    opened.restarts = True
+    for divisor in (4, 3):
+        n = opened.open("n", 128)
+        with pytest.raises(OtherExample) as raised, assuming_inside(opened):
+            opened.require(tirx.EQ((n % divisor).expr, tirx.const(divisor - 1, "int64")))
+        opened.restart(raised.value)
+    assert hint_of(opened.open("n", 128)) == 131
 
 
 def test_fractions_of_sizes(opened: OpenSizes) -> None:

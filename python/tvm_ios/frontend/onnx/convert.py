@@ -22,11 +22,12 @@ from ..naming_builder import NamingBuilder
 from .control import CONTROL
 from .counted import Counted
 from .functions import Functions
-from .graph import GraphConverter, Scope
+from .graph import GraphConverter
 from .inputs import Sizes, inputs_of
 from .narrow import Narrow
 from .nodes import is_standard, needed_nodes
 from .operators import OPERATORS, Value
+from .scope import Scope
 from .tensors import dtype_of_code, narrow_of_code, type_text
 
 if TYPE_CHECKING:

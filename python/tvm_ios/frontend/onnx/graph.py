@@ -9,14 +9,14 @@ the body of a function.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tvm
 from tvm import relax
 
 from ...sizes.examples import OtherExample
-from ...sizes.size import is_open
+from ...sizes.size import OpenSizes, is_open, owner_of
 from ...support.errors import ModelError
 from ...support.progress import counting
 from ...support.text import last_line
@@ -24,7 +24,7 @@ from ..bindings import Bindings
 from ..emitter import constant, constant_array, dtype_of, is_constant, shape_of
 from ..limits import Limits
 from ..naming_builder import NamingBuilder
-from ..parts import Captures, Part, part
+from ..parts import Captures, Part, part, part_of_open_sizes
 from .control import CONTROL
 from .counted import Counted
 from .counted_rules import Call, convert_counted
@@ -35,8 +35,9 @@ from .narrow import given, tensor_of
 from .node_emitter import NodeEmitter
 from .nodes import described, is_standard, needed_nodes
 from .operators import Entry, Value, apply, find
+from .scope import Scope
 from .size_folding import fold_sizes
-from .values import tensors_of, with_tensors
+from .values import tensors_of
 
 if TYPE_CHECKING:
     import onnx
@@ -81,64 +82,6 @@ Convert = Callable[[Sequence[Value]], list[Value]]
 """Converts a graph from its inputs to its outputs."""
 
 
-@dataclass
-class Scope:
-    """The values of a graph or of the body of a function.
-
-    Attributes
-    ----------
-    values : dict of str to Value
-        By name; what is left out is None.
-    outer : Scope or None
-        The graph that this one is a branch of.
-    opsets : mapping of str to int
-        The versions of the operators' domains.
-    attributes : mapping of str to AttributeProto
-        Those of the call of a function.
-    weights : dict of str to TensorProto
-        Constants that have not been needed yet.
-    captures : Captures or None
-        What stands for the values of ``outer``, if this is the graph of a part.
-    """
-
-    opsets: Mapping[str, int]
-    attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
-    values: dict[str, Value] = field(default_factory=dict)
-    outer: Scope | None = None
-    weights: dict[str, onnx.TensorProto] = field(default_factory=dict)
-    captures: Captures | None = None
-
-    def add_weights(self, graph: onnx.GraphProto) -> None:
-        """Add the constants of a graph, which are read when they are needed."""
-        self.weights.update((tensor.name, tensor) for tensor in graph.initializer)
-
-    def find(self, name: str) -> Value:
-        """Return a value.
-
-        Raises
-        ------
-        ModelError
-            If nothing computes it.
-        """
-        if not name:
-            return None
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                return scope.values[name]
-            if name in scope.weights:
-                weight = scope.weights.pop(name)
-                scope.values[name] = tensor_of(weight, f"The constant {name!r}")
-                return scope.values[name]
-            if scope.captures is not None and scope.outer is not None:
-                value = scope.outer.find(name)
-                inside = map(scope.captures.of, tensors_of(value))
-                scope.values[name] = with_tensors(value, inside)
-                return scope.values[name]
-            scope = scope.outer
-        raise ModelError(f"Nothing computes {name!r}, which the model reads; export it again.")
-
-
 class GraphConverter:
     """A converter of nodes to bindings.
 
@@ -153,9 +96,14 @@ class GraphConverter:
     def __init__(self, builder: NamingBuilder, functions: Functions, limits: Limits) -> None:
         self._builder, self._functions, self._limits = builder, functions, limits
         self._bindings = Bindings(builder, limits)
+        self._inputs: list[relax.Var] = []
+        self._opened: OpenSizes | None = None
+        self._around: list[Captures] = []  # of the parts around what is converted
 
-    def add_inputs(self, variables: Iterable[tuple[relax.Var, str]], scope: Scope) -> None:
+    def add_inputs(self, variables: Sequence[tuple[relax.Var, str]], scope: Scope) -> None:
         """Enter the inputs of the model, with their types, by name."""
+        self._inputs = [variable for variable, _ in variables]
+        self._opened = owner_of(n for variable, _ in variables for n in variable.ty.shape.values)
         for variable, dtype in variables:
             emit = NodeEmitter(self._bindings, f"Input {variable.name!r}", 1, ())
             is_narrow = dtype != dtype_of(variable)
@@ -332,17 +280,44 @@ class GraphConverter:
 
         def convert(captures: Captures) -> list[relax.Expr]:
             around = Scope(scope.opsets, scope.attributes, outer=scope, captures=captures)
-            outputs.extend(self.body(graph, around)(inputs(captures.of)))
+            self._around.append(captures)
+            try:
+                outputs.extend(self.body(graph, around)(inputs(captures.of)))
+                self._capture_sizes([*parameters, *captures.parameters.values()])
+            finally:
+                self._around.pop()
             return [*leading, *tensors_of(tuple(outputs))]
 
         module = self._builder.module
-        made = part(self._bindings, self._builder.part_name(name), parameters, convert)
+        own_name = self._builder.part_name(name)
+        if self._opened is None:
+            made = part(self._bindings, own_name, parameters, convert)
+        else:
+            made = part_of_open_sizes(self._bindings, own_name, parameters, convert, self._opened)
         self._builder.module = module
         return made, outputs
+
+    def _capture_sizes(self, known: Sequence[relax.Var]) -> None:
+        """Let the part read inputs whose shapes tell dimensions that those of others do not."""
+        if self._opened is None:
+            return
+        told = _dimensions(known)
+        for variable in self._inputs:
+            if not _dimensions([variable]) <= told:
+                value: relax.Expr = variable
+                for captures in self._around:
+                    value = captures.of(value)
+                told |= _dimensions([variable])
 
     def _attributes(self, node: onnx.NodeProto, emit: NodeEmitter, scope: Scope) -> dict[str, Any]:
         found = {a.name: _referred(a, scope) for a in node.attribute}
         return {name: _value(a, emit) for name, a in found.items() if a is not None}
+
+
+def _dimensions(variables: Iterable[relax.Var]) -> set[tvm.ir.Var]:
+    """Return the dimensions that shapes have as they are, not as parts of expressions."""
+    sizes = (size for variable in variables for size in variable.ty.shape.values)
+    return {size for size in sizes if isinstance(size, tvm.ir.Var)}
 
 
 def _applied(

@@ -75,7 +75,9 @@ class CpuLibrary(Library[CpuStage]):
     def emitter(
         self, name: str, original: relax.Function, lowered: LoweredSchedule[CpuStage]
     ) -> Emitter[CpuStage]:
-        opened = None if is_part(original) else opened_of(original)  # the network checks for parts
+        opened = opened_of(original)
+        if opened is not None and is_part(original) and not opened.of_branch:
+            opened = None  # the network has checked them
         if opened is not None:
             check = name_of_check(name)
             self.drivers[check] = size_check(check, original, opened)

@@ -1,108 +1,205 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time a network that leaves dimensions open: for any sizes, and for those of each call.
+"""Time public models that leave sizes open: for any sizes, and compiled for those of each call.
 
-The function for any sizes, one that is compiled for the sizes alone and ONNX Runtime take turns;
-nothing is searched. Times are medians of one run.
+Each model is exported with an open batch and open sizes of images, or numbers of tokens. A library
+for any sizes, one that is compiled for the sizes alone, ONNX Runtime and OpenVINO, which read the
+same file, take turns, each in its own process; nothing is searched.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import random
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnxruntime
 
-import tvm_ios
 from machine import describe
 from markdown import table
-from tvm_ios.cli.options import input_shapes
-from tvm_ios.errors import TvmIosError
+from peer.contender import CONTENDERS, Contender
+from peer.contest import deviation
+from peer.process import Assignment, ContenderError, Worker, run_tool
+from peers import whole
+from public.catalogue import find
+from public.export import INPUT
+from tvm_ios.support.files import replacing
+from tvm_ios.target import available_cores
 
-Shapes = Mapping[str, tuple[int, ...]]
-Run = Callable[[], object]
+_MODELS = (
+    "squeezenet1_0", "resnet50", "mobilenet_v2", "mobilenet_v3_large", "mnasnet1_0",
+    "shufflenet_v2_x1_0", "googlenet", "densenet121", "efficientnet_b0", "regnet_x_400mf",
+    "regnet_y_400mf", "darknet53", "lcnet_050", "repvgg_a0", "ese_vovnet19b_dw",
+    "bert", "distilbert", "albert", "electra", "wav2vec2",
+)  # fmt: skip
+_IMAGES = ((1, 3, 128, 128), (1, 3, 224, 224), (1, 3, 205, 311), (3, 3, 160, 160), (5, 3, 96, 96))
+_TOKENS = ((1, 16), (1, 128), (1, 300), (3, 100), (5, 33), (17, 12))
+_SAMPLES = ((1, 8000), (1, 16000), (3, 5000))
+_SHAPES = {"text": _TOKENS, "audio": _SAMPLES}
+_HEAD = """# Public models of any sizes
 
-_DTYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(int32)": "int32"}
-
-
-def _session(path: str, threads: int) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def _draw(session: onnxruntime.InferenceSession, shapes: Shapes) -> dict[str, np.ndarray]:
-    """Draw inputs: normal numbers, and whole ones of 0 and 1."""
-    random = np.random.default_rng(0)
-    drawn = {}
-    for info in session.get_inputs():
-        shape = shapes.get(info.name, shapes.get("", tuple(info.shape)))
-        dtype = _DTYPES[info.type]
-        whole = dtype.startswith("int")
-        numbers = random.integers(0, 2, shape) if whole else random.standard_normal(shape)
-        drawn[info.name] = np.asarray(numbers, dtype)
-    return drawn
-
-
-def _difference(ours: object, theirs: Sequence[np.ndarray]) -> float:
-    """Return the largest difference of an output, in shares of its largest element."""
-    found = ours if isinstance(ours, tuple) else (ours,)
-    pairs = zip(found, theirs, strict=True)
-    return max(float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-12)) for a, b in pairs)
+Models of torchvision, timm and transformers, exported with an open batch and open sizes of images,
+tokens or samples. *Any* is a library for any sizes, *fixed* one that is compiled for the sizes of
+the row; ONNX Runtime and OpenVINO read the same file. Nothing is searched. Milliseconds are medians
+of interleaved rounds, each contender in a process of its own. *Error* is the largest difference of
+ours from ONNX Runtime, relative to the largest number. The last columns are the seconds of
+`tvm-ios compile --no-search`. `benchmarks/any_shape.py` writes this page.
+"""
+_ROUNDS, _WINDOW = 5, 0.2
+_OURS = {"any": "for any sizes", "fixed": "for these alone"}
+_PEERS = ("onnxruntime", "openvino")
 
 
-def _medians(runs: Sequence[Run], repeat: int) -> list[float]:
-    """Return the milliseconds of functions that take turns."""
-    times: list[list[float]] = [[] for _ in runs]
-    for _ in range(repeat):
-        for own, run in zip(times, runs, strict=True):
-            begin = time.perf_counter()
-            run()
-            own.append(time.perf_counter() - begin)
-    return [1e3 * statistics.median(own) for own in times]
+def _draw(family: str, shape: Sequence[int]) -> np.ndarray:
+    source = np.random.default_rng(0)
+    if family == "text":
+        return source.integers(0, 1000, shape)
+    return source.standard_normal(shape).astype("float32")
+
+
+def _compile(path: Path, library: Path, threads: int, *options: str) -> float:
+    """Compile without a search, and return the seconds that it took."""
+    command = ["tvm_ios", "compile", str(path), "-o", str(library), "--no-search", *options]
+    begin = time.perf_counter()
+    run_tool([*command, "--threads", str(threads)], library.with_suffix(".log"))
+    return time.perf_counter() - begin
+
+
+def _try_model(name: str, threads: int, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield what was found out for each shape of a model."""
+    model, file = find(name), folder / "model.onnx"
+    command = [sys.executable, "-m", "public.open_export", model.source, name, str(file)]
+    subprocess.run(command, cwd=Path(__file__).parent, check=True, capture_output=True)
+    inputs = [_draw(model.family, shape) for shape in _SHAPES.get(model.family, _IMAGES)]
+    yield from ({"model": name, **row} for row in try_shapes(file, inputs, threads, folder))
+
+
+def try_shapes(
+    file: Path, inputs: Sequence[np.ndarray], threads: int, folder: Path
+) -> Iterator[dict[str, Any]]:
+    """Yield what was found out for each input of a file, whose input is called ``INPUT``."""
+    general, fixed = folder / "any.so", folder / "fixed.so"
+    seconds = _compile(file, general, threads)
+    for array in inputs:
+        np.savez(folder / "inputs.npz", **{INPUT: array})
+        given = f"{INPUT}:[{','.join(map(str, array.shape))}]"
+        own = _compile(file, fixed, threads, "--input-shapes", given)
+        ours = CONTENDERS["sequential"]
+        contenders = {"any": (ours, general), "fixed": (ours, fixed)}
+        contenders |= {peer: (CONTENDERS[peer], file) for peer in _PEERS}
+        found = _take_turns(contenders, threads, folder)
+        yield {"shape": array.shape, "any_s": seconds, "fixed_s": own, **found}
+
+
+def _take_turns(
+    contenders: dict[str, tuple[Contender, Path]], threads: int, folder: Path
+) -> dict[str, Any]:
+    """Return the milliseconds of contenders, and how far ours are from ONNX Runtime."""
+    workers: dict[str, Worker] = {}
+    found: dict[str, Any] = {}
+    try:
+        for name, (contender, path) in contenders.items():
+            files = folder / "inputs.npz", folder / f"{name}.npz"
+            task = Assignment(path, *files, threads, _WINDOW)
+            try:
+                workers[name] = Worker(contender, task, folder / f"{name}.stderr")
+            except ContenderError as error:
+                found[f"{name}_failure"] = str(error)
+        times: dict[str, list[float]] = {name: [] for name in workers}
+        order = random.Random(0)
+        for _ in range(_ROUNDS):
+            for name in order.sample(list(workers), len(workers)):
+                times[name].append(1e3 * workers[name].window()["median_s"])
+    finally:
+        for worker in workers.values():
+            worker.close()
+    right = _arrays(folder / "onnxruntime.npz")
+    found["error"] = max(deviation(_arrays(folder / f"{name}.npz"), right) for name in _OURS)
+    return found | {name: statistics.median(own) for name, own in times.items()}
+
+
+def _arrays(path: Path) -> list[np.ndarray]:
+    with np.load(path) as file:
+        return [file[key] for key in file.files]
+
+
+def _render(record: dict[str, Any]) -> str:
+    """Return the page of a record."""
+    rows, ratios = [], []
+    for row in record["rows"]:
+        if "any" not in row:
+            rows.append([row["model"], row["failure"], *[""] * 8])
+            continue
+        peers = [row[name] for name in _PEERS if name in row]
+        ratio, peer = row["any"] / row["fixed"], min(peers) / row["any"]
+        ratios.append((ratio, peer, row["any_s"] / row["fixed_s"]))
+        times = [f"{row[n]:.3g}" if n in row else "–" for n in (*_OURS, *_PEERS)]
+        sizes = "x".join(map(str, row["shape"]))
+        seconds = [f"{row[name]:.1f}" for name in ("any_s", "fixed_s")]
+        figures = [f"{ratio:.2f}", f"{peer:.2f}", f"{row['error']:.0e}", *seconds]
+        rows.append([row["model"], sizes, *times, *figures])
+    header = ["model", "sizes", "any, ms", "fixed, ms", "ONNX Runtime", "OpenVINO", "any ÷ fixed"]
+    header += ["best ÷ any", "error", "any, s", "fixed, s"]
+    any_fixed, best, compiling = (list(column) for column in zip(*ratios, strict=True))
+    return "\n".join(
+        (
+            _HEAD,
+            f"{record['cpu']}, {record['threads']} threads, {record['date']}.",
+            "",
+            f"- Any ÷ fixed: {statistics.geometric_mean(any_fixed):.2f} in geometric mean, from "
+            f"{min(any_fixed):.2f} to {max(any_fixed):.2f}, over {len(ratios)} shapes of "
+            f"{len({row['model'] for row in record['rows']})} models.",
+            f"- Best of the others ÷ any: {statistics.geometric_mean(best):.2f} in geometric mean, "
+            f"from {min(best):.2f} to {max(best):.2f}.",
+            f"- Compile time, any ÷ fixed: {statistics.geometric_mean(compiling):.2f}.",
+            "",
+            table(header, rows),
+            "",
+        )
+    )
+
+
+def _survey(models: Sequence[str], threads: int, path: Path) -> dict[str, Any]:
+    """Try the models that a file does not have yet, and keep it after each shape."""
+    record: dict[str, Any] = {"threads": threads, "cpu": describe().cpu, "rows": []}
+    record["date"] = time.strftime("%Y-%m-%d", time.gmtime())
+    if path.exists():
+        record = json.loads(path.read_text())
+    known = {row["model"] for row in record["rows"]}
+    for name in (name for name in models if name not in known):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                for row in _try_model(name, threads, Path(folder)):
+                    print({k: v for k, v in row.items() if k != "failure"}, file=sys.stderr)
+                    record["rows"].append(row)
+            except (ContenderError, subprocess.CalledProcessError) as error:
+                record["rows"].append({"model": name, "failure": str(error)[:200]})
+        with replacing(path) as (new,):
+            new.write_text(json.dumps(record, indent=1))
+    return record
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table; returns the exit status."""
+    """Try models, and write the page; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model", metavar="MODEL", help="an ONNX file that leaves dimensions open")
-    parser.add_argument(
-        "--shapes", type=input_shapes, action="append", required=True, metavar='"NAME:[N,...],..."'
-    )
-    parser.add_argument("--threads", type=int, default=1, metavar="N")
-    parser.add_argument("--repeat", type=int, default=51, metavar="N", help="default: %(default)s")
+    parser.add_argument("--models", default=",".join(_MODELS), metavar="NAME,...")
+    parser.add_argument("--threads", type=whole, default=available_cores(), metavar="N")
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="all figures")
+    parser.add_argument("--page", type=Path, metavar="FILE")
     options = parser.parse_args(argv)
-    session = _session(options.model, options.threads)
-    rows, ratios = [], []
-    try:
-        given = {"search": False, "threads": options.threads}
-        general = tvm_ios.compile(options.model, **given)
-        for shapes in options.shapes:
-            special = tvm_ios.compile(options.model, input_shapes=shapes, **given)
-            feeds = _draw(session, shapes)
-            arrays = list(feeds.values())
-            error = _difference(general(*arrays), session.run(None, feeds))
-            runs: list[Run] = [
-                lambda a=arrays: general(*a),
-                lambda m=special, a=arrays: m(*a),
-                lambda f=feeds: session.run(None, f),
-            ]
-            ours, fixed, theirs = _medians(runs, options.repeat)
-            ratios.append((ours / fixed, theirs / ours))
-            sizes = ", ".join(str(list(shape)) for shape in shapes.values())
-            times = (f"{t:.3f}" for t in (ours, fixed, theirs))
-            rows.append([sizes, *times, *(f"{r:.2f}" for r in ratios[-1]), f"{error:.1e}"])
-    except TvmIosError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    means = [statistics.geometric_mean(column) for column in zip(*ratios, strict=True)]
-    rows.append(["geometric mean", "", "", "", *(f"{mean:.2f}" for mean in means), ""])
-    print(f"{describe().cpu}, {options.threads} threads\n")
-    header = ["sizes", "any, ms", "fixed, ms", "ONNX Runtime, ms", "any/fixed", "ORT/any", "error"]
-    print(table(header, rows))
+    record = _survey(options.models.split(","), options.threads, options.json)
+    page = _render(record)
+    if options.page:
+        options.page.write_text(page)
+    else:
+        print(page)
     return 0
 
 

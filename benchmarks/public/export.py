@@ -22,7 +22,7 @@ import torch
 from public.definitions import define
 
 INPUT = "x"
-_OPSET = 17
+OPSET = 17
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def _save_program(module: torch.nn.Module, inputs: tuple, path: Path) -> None:
 
 
 def _save_onnx(module: torch.nn.Module, inputs: tuple, path: Path) -> None:
-    torch.onnx.export(module, inputs, path, dynamo=False, opset_version=_OPSET, input_names=[INPUT])
+    torch.onnx.export(module, inputs, path, dynamo=False, opset_version=OPSET, input_names=[INPUT])
 
 
 def _reason(export: Callable[[], None]) -> str | None:

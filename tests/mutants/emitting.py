@@ -160,6 +160,20 @@ MUTANTS = (
         (f"{_RECURRENCE}::test_layers",),
     ),
     Mutant(
+        "the phases of all steps compute the first one",
+        "python/tvm_ios/backend/cpu/code/units.py",
+        "first + begin, first + end, ahead)",
+        "begin, end, ahead)",
+        (f"{_RECURRENCE}::test_networks_whose_steps_are_shared",),
+    ),
+    Mutant(
+        "states are rounded once",
+        "python/tvm_ios/backend/cpu/kernels/rows/recurrence.py",
+        "        if step and layer.quantized:\n",
+        "        if step and not layer:\n",
+        (f"{_RECURRENCE}::test_layers",),
+    ),
+    Mutant(
         "a step reads units that it has written",
         "python/tvm_ios/backend/cpu/kernels/rows/recurrent_steps.py",
         "self._store(1 - parity, [row, columns], self._within(row, step, value, old))",

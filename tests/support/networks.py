@@ -83,7 +83,7 @@ def run_kernel(
         cuts = [0, *sorted(int(cut) for cut in inner), phase.num_tiles]
         ranges = list(pairwise(cuts))
         for k in random.permutation(len(ranges)):
-            module[f"p{i}"](*tensors, *ranges[k])
+            module[f"p{i}"](*tensors, *(phase.first + tile for tile in ranges[k]))
     first = len(inputs)
     return [tensor.numpy() for tensor in tensors[first : first + len(kernel.outputs)]]
 

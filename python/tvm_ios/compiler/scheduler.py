@@ -23,7 +23,7 @@ from ..graph.operators import Operator, OperatorGraph
 from ..lowering.emitter import LoweredSchedule, Network, Stages
 from ..lowering.replacements.find import Replacements
 from ..lowering.schedule_lowering import ScheduleLowering
-from ..lowering.stages import AnyStageBuilder, estimated_seconds
+from ..lowering.stages import AnyStageBuilder
 from ..measure.given import GivenCost, StageCost, given_cost
 from ..measure.timing.models import Variants, random_inputs
 from ..measure.transport.locations import LocalRunner, Runner
@@ -47,8 +47,9 @@ from ..support.progress import progress
 from .check import check_kernels, check_schedule
 from .compiled import CompiledSchedules
 from .describe import describe, groups_of, kernels_of, lean_kernels_of
+from .following import followed_stages
 from .pricing import measure_prices
-from .unsearched import unmeasured_stage, unmeasured_stages
+from .unsearched import unmeasured_stages
 
 
 @dataclass
@@ -291,21 +292,19 @@ class Scheduler:
     def following(self, schedule: Schedule) -> Schedule:
         """Return the stages of a schedule of known sizes, as far as open sizes can have them.
 
-        Nothing is measured. Operators that cannot share a stage run one after another.
+        Nothing is measured; see :func:`.following.followed_stages`.
         """
-        mine = [(op.name, op.kind) for op in self.graph.operators]
-        if [(op.name, op.kind) for op in schedule.operators] != mine:
+        builder = self.stage_builder
+        stages = followed_stages(schedule, self.graph, builder)
+        if stages is None:
             return self.unsearched()
-        builder, stages = self.stage_builder, []
-        lowering, costs = ScheduleLowering(builder), estimated_seconds(builder)
-        for stage in schedule.stages:
-            try:
-                stages.append(lowering.adapt(stage, costs))
-            except ScheduleError:
-                alone = (op.index for op in self.graph.operators if op.name in stage.operators)
-                stages += [unmeasured_stage(builder, self.graph, ((op,),)) for op in alone]
         operators = [describe(op, self.graph, builder) for op in self.graph.operators]
-        return self._new_schedule(operators, stages)
+        followed = self._new_schedule(operators, stages)
+        try:
+            check_schedule(followed, self.graph)
+        except ScheduleError:  # what computes sizes comes between operators of one stage
+            return self.unsearched()
+        return followed
 
     def emit(self, schedule: Schedule) -> tvm.IRModule:
         """Return the module with the function lowered as ``schedule`` says.

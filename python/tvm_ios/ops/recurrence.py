@@ -78,6 +78,9 @@ class Recurrence:
         Of an ``lstm`` of float32: whether the weights are int8, with a scale for each column. Each
         row of the state is rounded to 8 bits before it is multiplied, as
         :func:`~tvm_ios.ops.dynamic_grid.grid_of` says.
+    paired : bool
+        Whether the layer of the other direction is one of the same network, and can run at the same
+        time.
     """
 
     cell: Cell
@@ -95,6 +98,7 @@ class Recurrence:
     ragged: bool = False
     dtype: str = "float32"
     quantized: bool = False
+    paired: bool = False
 
     @property
     def gates(self) -> int:

@@ -54,6 +54,7 @@ class KernelFunctions:
         Its tensors begin where :attr:`.Kernel.code` says.
         """
         code, _ = kernel.code
+        phase = code.code_of(phase)
         key = (code.key, phase)
         if key not in self._known:
             made = kernel_object(code, phase, self.target, self.store)

@@ -75,6 +75,7 @@ class _Cutter:
     ) -> Iterator[Unit]:
         """Yield calls on consecutive tiles; weights are followed by those of the next call."""
         implementation = self.launched[number].stage.implementations[share.call]
+        first = implementation.kernel.phases[share.phase].first
         for begin, end in pairwise(cuts):
             if begin == end:
                 continue
@@ -83,7 +84,7 @@ class _Cutter:
             else:
                 place = Reading(implementation, share.phase, end).place(self._region)
             ahead = self._distance(Reading(implementation, share.phase, begin), place)
-            yield Unit(share.call, share.phase, begin, end, ahead)
+            yield Unit(share.call, share.phase, first + begin, first + end, ahead)
 
     def _strip_units(self, number: int, worker: int, steps: Sequence[Step]) -> Iterator[Unit]:
         """Yield the row strips of a worker; a plane's weights are followed by those of the next."""

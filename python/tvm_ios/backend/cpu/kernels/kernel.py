@@ -69,6 +69,10 @@ class Phase:
         The constant weights that are read; None if there are none, or few.
     sources : frozenset of str
         The LLVM IR of each function that the code calls.
+    first : int
+        The number of the first tile: the code is given those from it on.
+    code : str or None
+        Phases of a kernel for which this is the same have the same code, for other tiles.
     """
 
     num_tiles: int
@@ -77,6 +81,8 @@ class Phase:
     large_buffers: bool = False
     weights: Weights | None = None
     sources: frozenset[str] = frozenset()
+    first: int = 0
+    code: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.num_tiles, int):
@@ -218,6 +224,11 @@ class Kernel(AnyKernel):
     def num_tiles(self) -> int:
         """The largest number of tiles that can be computed at the same time."""
         return max((phase.num_tiles for phase in self.phases), default=0)
+
+    def code_of(self, phase: int) -> int:
+        """Return the first phase that has the code of one."""
+        name = self.phases[phase].code
+        return phase if name is None else [p.code for p in self.phases].index(name)
 
     @property
     def num_phases(self) -> int:

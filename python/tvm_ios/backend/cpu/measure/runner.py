@@ -141,7 +141,7 @@ class _Row(NamedTuple):
 def _serial_rows(implementation: Implementation[Kernel]) -> list[_Row]:
     """Return the rows that run the whole operator on one worker."""
     phases = enumerate(implementation.kernel.phases)
-    return [_Row(0, p, p, 1, (0, phase.num_tiles)) for p, phase in phases]
+    return [_Row(0, p, p, 1, (phase.first, phase.first + phase.num_tiles)) for p, phase in phases]
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,8 @@ def _tile_rows(stage: CpuStage, level: int, share: Share) -> Iterator[_Row]:
     """Yield a row for adjacent workers that divide their tiles into equally many units."""
     cuts, workers = share.cuts, stage.plan.workers
     counts = [stage.num_units(share, begin, end) for begin, end in pairwise(cuts)]
+    tile = stage.implementations[share.call].kernel.phases[share.phase].first
+    cuts = tuple(tile + cut for cut in share.cuts)
     first = 0
     for count, alike in groupby(counts):
         last = first + len(list(alike))

@@ -147,6 +147,7 @@ class Layer:
             ragged=bool(lengths),
             dtype=self.dtype,
             quantized=self.quantized,
+            paired=self.form.directions > 1,
             **self.form.of(direction),
         )
         products, recurrent = self.products(direction), self.factors(direction)

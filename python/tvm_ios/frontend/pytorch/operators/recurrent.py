@@ -45,7 +45,9 @@ def _layers(cell: Cell, *activations: str) -> Converter:
             results = []
             for d in range(directions):
                 place = number * directions + d
-                layer = _Layer(builder, cell, activations, bool(first), backwards=d == 1)
+                layer = _Layer(
+                    builder, cell, activations, bool(first), backwards=d == 1, paired=bool(both)
+                )
                 own = weights[place * count : (place + 1) * count]
                 initial = [layer.row(state, place) for state in states]
                 result, *last = layer.emit(data, own[:2], own[2:], initial)
@@ -75,6 +77,7 @@ class _Layer:
     activations: tuple[str, ...]
     batch_first: bool
     backwards: bool
+    paired: bool
 
     def row(self, value: Expr, number: int) -> Expr:
         """Return ``value[number]``."""
@@ -99,6 +102,7 @@ class _Layer:
             batch_first=self.batch_first,
             reset_after=self.cell == "gru",
             dtype=computed,
+            paired=self.paired,
         )
         entering, recurrent = (emit(relax.op.permute_dims(w, [1, 0])) for w in weights)
         biases, own = self._biases(biases, hidden, dtype)

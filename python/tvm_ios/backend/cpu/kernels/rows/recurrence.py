@@ -26,6 +26,8 @@ from .recurrent_steps import Steps, states_shape
 Expr = Any
 
 _MANY = 1 << 14  # weights that take longer to read than another worker to begin
+_VERY_MANY = 1 << 17  # those for which each of several steps gains by it
+_MOST_STEPS = 200  # as each has an entry in the tables of a launch, or two
 _OF_BEGIN = 0.02  # the share of a step's time before its products
 _CHAINS, _OPEN_CHAINS = 8, 6  # additions at a time that hide their latency, of a row at least
 
@@ -36,8 +38,8 @@ def recurrence_kernel(
     """Return the kernel of a layer.
 
     The sums of some rows for one vector of each gate are in registers. All rows of a tile use the
-    weights of these gates, one group after the other, before those of the next ones. Workers share
-    the units of a single step.
+    weights of these gates, one group after the other, before those of the next ones. Or workers
+    share the units of a step, and meet after each.
 
     Parameters
     ----------
@@ -67,20 +69,9 @@ def recurrence_kernel(
         with T.serial(begin, begin + extent) as tile, tile_scope():
             _emit_rows(layer, workers, tile, steps_of(buffers).emit)
 
-    def emit_begin(buffers: Sequence[Any], _begin: Expr, _extent: Expr) -> None:
-        steps_of(buffers).emit_begin()
-
-    def emit_units(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
-        full, rest = divmod(layer.hidden, width)
-        whole = (full, lambda n: steps_of(buffers).emit_units(n * width, width))
-        part = (1 if rest else 0, lambda _: steps_of(buffers).emit_units(full * width, rest))
-        with T.serial(begin, begin + extent) as tile, tile_scope():
-            select(tile, [whole, part])
-
     phases: tuple[Phase, ...] = (Phase(_tiles(layer, workers), emit, sources=form.sources),)
     if _shares_units(layer, workers):
-        units = Phase(blocks(layer.hidden, width), emit_units, sources=form.sources)
-        phases = (Phase(1, emit_begin, work=_OF_BEGIN), units)
+        phases = _phases_of_steps(layer, width, form, steps_of)
     return Kernel(
         name="recurrence",
         key=("recurrence", layer, tuple(read), core, workers, packed),
@@ -91,13 +82,53 @@ def recurrence_kernel(
     )
 
 
+def _phases_of_steps(
+    layer: Recurrence, width: int, form: _Form, steps_of: Callable[[Sequence[Any]], Steps]
+) -> tuple[Phase, ...]:
+    """Return the phases of a layer whose steps have one each, with the units as tiles.
+
+    States that are rounded have a phase before each step. The phases of all steps have one code.
+    """
+    count = blocks(layer.hidden, width)
+    full, rest = divmod(layer.hidden, width)
+
+    def begin(buffers: Sequence[Any], _begin: Expr, _extent: Expr) -> None:
+        steps_of(buffers).emit_begin()
+
+    def prepared(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        with T.serial(begin, begin + extent) as step, tile_scope():
+            steps_of(buffers).emit_prepared(step)
+
+    def units(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        step = bind(T.floordiv(begin, count))
+        first = bind(begin - step * count)
+        whole = (full, lambda n: steps_of(buffers).emit_units(step, n * width, width))
+        part = (1 if rest else 0, lambda _: steps_of(buffers).emit_units(step, full * width, rest))
+        with T.serial(first, first + extent) as tile, tile_scope():
+            select(tile, [whole, part])
+
+    assert isinstance(layer.steps, int), "a known number of steps has as many phases"
+    phases = [Phase(1, begin, work=_OF_BEGIN)]
+    for step in range(layer.steps):
+        if step and layer.quantized:
+            phases.append(Phase(1, prepared, work=_OF_BEGIN, first=step, code="prepared"))
+        own = Phase(count, units, sources=form.sources, first=step * count, code="units")
+        phases.append(own)
+    return tuple(phases)
+
+
 def _shares_units(layer: Recurrence, workers: int) -> bool:
-    """Return whether workers share the units of a layer: one of a single step, and many weights."""
+    """Return whether workers share the units of each step.
+
+    They would be idle otherwise, and the weights take longer to read than workers to meet.
+    """
     again = layer.cell == "gru" and not layer.reset_after  # which multiplies twice, one by one
-    weights = layer.gates * layer.hidden**2
     if isinstance(layer.steps, Size) or isinstance(layer.batch, Size) or again:
         return False
-    return workers > 1 and layer.steps == 1 and weights >= _MANY
+    if layer.steps == 1:
+        return workers > 1 and layer.gates * layer.hidden**2 >= _MANY
+    idle = not layer.paired and layer.batch < workers and layer.steps <= _MOST_STEPS
+    return idle and layer.gates * layer.hidden**2 >= _VERY_MANY
 
 
 @dataclass(frozen=True)

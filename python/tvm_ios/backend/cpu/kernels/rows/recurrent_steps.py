@@ -76,16 +76,25 @@ class Steps:
         self._end(row, rows, parity if isinstance(parity, int) else bind(number_of(parity)))
 
     def emit_begin(self) -> None:
-        """Emit what :meth:`emit_units` reads, of all rows."""
+        """Emit what the first :meth:`emit_units` reads, of all rows."""
         self._begin(0, self._layer.batch)
-        self._products.prepare(0, self._layer.batch, 0)
+        self.emit_prepared(0)
 
-    def emit_units(self, at: Expr, width: int) -> None:
-        """Emit the only step of a layer for ``width`` units from ``at``, of all rows."""
-        rows = self._layer.batch
+    def emit_prepared(self, number: Expr) -> None:
+        """Emit what :meth:`emit_units` reads of the states before a step."""
+        self._products.prepare(0, self._layer.batch, number % 2)
+
+    def emit_units(self, number: Expr, at: Expr, width: int) -> None:
+        """Emit a step of a layer for ``width`` units from ``at``, of all rows.
+
+        Steps are counted in the order in which they are computed.
+        """
+        layer, rows = self._layer, self._layer.batch
         self._along, self._prepares = lambda vector: vector(at, width), False
-        self._step(0, rows, 0, 0)
-        self._end(0, rows, 1)
+        time = layer.steps - 1 - number if layer.backwards else number
+        self._step(0, rows, time, number % 2)
+        with T.If(number == layer.steps - 1), T.Then():
+            self._end(0, rows, layer.steps % 2)
 
     def _begin(self, row: Expr, rows: Expr) -> None:
         for place, initial in zip(self._places(0), self._given.states, strict=True):

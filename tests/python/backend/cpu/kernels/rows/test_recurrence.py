@@ -30,6 +30,7 @@ from tvm_ios.backend.cpu.kernels.rows.recurrence import (
 from tvm_ios.ops.recurrence import Operands, Recurrence
 from tvm_ios.ops.recurrence_function import recurrence, recurrence_function
 from tvm_ios.rewrite.prepare import prepare
+from tvm_ios.target import resolve
 from tvm_ios.transform import InterOperatorSchedule
 
 FUNCTIONS = {
@@ -85,6 +86,15 @@ LAYERS = {
     "a quantised step whose units are shared": replace(
         LSTM, quantized=True, steps=1, hidden=70, batch=2
     ),
+    "steps whose units are shared": replace(LSTM, batch=1, hidden=190, backwards=True),
+    "a paired layer": replace(LSTM, batch=1, hidden=190, paired=True),
+    "steps of a gru whose units are shared": replace(
+        GRU, reset_after=True, batch=1, hidden=215, batch_first=True
+    ),
+    "quantised steps whose units are shared": replace(
+        LSTM, quantized=True, batch=1, hidden=190, steps=6
+    ),
+    "steps of a row that is shorter": replace(LSTM, ragged=True, batch=1, hidden=190),
     "a step of rows some of which are empty": replace(LSTM, ragged=True, steps=1, hidden=70),
     "quantised lstm": replace(LSTM, quantized=True),
     "quantised lstm of one row": replace(LSTM, quantized=True, batch=1, hidden=67, steps=9),
@@ -263,6 +273,24 @@ def test_networks(name: str, way: str) -> None:
     wanted = [np.tanh(value) for value in (outputs[-1], outputs[0])]
     for result, value in zip(results, wanted, strict=True):
         assert_close(result, value, 1e-5)
+
+
+@pytest.mark.parametrize("checks", [False, True])
+@pytest.mark.parametrize("search", [False, True])
+def test_networks_whose_steps_are_shared(
+    search: bool, checks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By drivers, which may check what each step waits for, and by what measures kernels."""
+    layer = LAYERS["steps whose units are shared"]
+    data, *others = inputs = tensors(layer)
+    target = resolve("llvm", threads=WORKERS)
+    if checks:
+        monkeypatch.setenv("TVM_IOS_CHECK_WAITS", "1")
+    schedule = InterOperatorSchedule(target, search=search, max_group_size=1)
+    results = run_vm(compile_plain(schedule(recurrent_network(layer))), inputs)
+    outputs = expected(layer, [-data, *others])
+    for result, value in zip(results, (outputs[-1], outputs[0]), strict=True):
+        assert_close(result, np.tanh(value), 1e-5)
 
 
 def test_the_whole_tuple_is_not_taken_apart() -> None:

@@ -132,10 +132,12 @@ def _arrays(path: Path) -> list[np.ndarray]:
 
 def _render(record: dict[str, Any]) -> str:
     """Return the page of a record."""
+    header = ["model", "sizes", "any, ms", "fixed, ms", "ONNX Runtime", "OpenVINO", "any ÷ fixed"]
+    header += ["best ÷ any", "error", "any, s", "fixed, s"]
     rows, ratios = [], []
     for row in record["rows"]:
         if "any" not in row:
-            rows.append([row["model"], row["failure"], *[""] * 8])
+            rows.append([row["model"], row["failure"], *[""] * (len(header) - 2)])
             continue
         peers = [row[name] for name in _PEERS if name in row]
         ratio, peer = row["any"] / row["fixed"], min(peers) / row["any"]
@@ -145,8 +147,6 @@ def _render(record: dict[str, Any]) -> str:
         seconds = [f"{row[name]:.1f}" for name in ("any_s", "fixed_s")]
         figures = [f"{ratio:.2f}", f"{peer:.2f}", f"{row['error']:.0e}", *seconds]
         rows.append([row["model"], sizes, *times, *figures])
-    header = ["model", "sizes", "any, ms", "fixed, ms", "ONNX Runtime", "OpenVINO", "any ÷ fixed"]
-    header += ["best ÷ any", "error", "any, s", "fixed, s"]
     any_fixed, best, compiling = (list(column) for column in zip(*ratios, strict=True))
     return "\n".join(
         (

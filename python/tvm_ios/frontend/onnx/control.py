@@ -157,12 +157,10 @@ def _scanned(
     if not all(require_equal(lengths[0], other) for other in lengths):
         raise emit.error(f"has sequences of the lengths {lengths}, which must be the same.")
     length = lengths[0]
-    if isinstance(length, Size):
-        raise emit.error(f"has {length} steps, whose number must not be open; give this size.")
-    if not length:
+    if is_empty([length]):
         raise emit.error("has sequences without elements, which is not supported.")
     walked = [*zip(sequences, axes, map(bool, backwards), strict=True)]
-    if length * max(len(graph.node), 1) > _MOST:
+    if isinstance(length, Size) or length * max(len(graph.node), 1) > _MOST:
         outputs = running.scan(emit, length, states, walked, graph, graphs)
     else:
         outputs = _unrolled_scan(emit, length, states, walked, graphs.inline(graph))

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import relax
 
+from ...sizes.arithmetic import require_least
+from ...sizes.size import AnySize, Size
 from ...support.errors import ModelError
 from ..emitter import constant, constant_array, dtype_of, shape_of
+from ..open_sweeps import swept_openly
 from ..parts import Part, chosen, refused, repeated
 from ..sweeps import swept
 from .counted import Counted
@@ -110,14 +113,14 @@ def loop(
     if list(map(form_of, kept)) != list(map(form_of, states)):
         raise emit.error("changes the type or the shape of a state, which is not supported.")
     if results:
-        steps = None if count is None else constant_array(count)
-        if steps is None:
+        steps = None if count is None else emit.known(count)
+        always = _holds(outputs[0], flag)
+        if steps is None or (isinstance(steps.item(), Size) and not always):
             raise emit.error(
                 "has results of each of its steps, of which it may take any number; give it a "
                 "constant as the largest number."
             )
-        always = _holds(outputs[0], flag)
-        return _swept(emit, int(steps), condition, states, made, results, always=always)
+        return _swept(emit, steps.item(), condition, states, made, results, always=always)
     most = constant(np.array(_ENDLESS)) if count is None else count
     name = emit.builder.part_name("loop")
     call = emit(repeated(emit.builder, name, most, condition, tensors, made))
@@ -127,7 +130,7 @@ def loop(
 
 def scan(
     emit: NodeEmitter,
-    length: int,
+    length: AnySize,
     states: Sequence[Value],
     sequences: Sequence[tuple[relax.Expr, int, bool]],
     graph: onnx.GraphProto,
@@ -138,7 +141,7 @@ def scan(
     Parameters
     ----------
     emit : NodeEmitter
-    length : int
+    length : int or Size
         The number of steps.
     states : sequence of Value
     sequences : sequence of (relax.Expr, int, bool)
@@ -162,7 +165,7 @@ def scan(
     def parts(read: Callable[[relax.Expr], relax.Expr]) -> list[Value]:
         found = []
         for x, axis, backwards in sequences:
-            last = relax.const(length - 1, "int64")
+            last = emit.sizes(np.array(length - 1, object), "int64")
             place = emit(relax.op.subtract(last, number)) if backwards else number
             found.append(
                 emit(relax.op.take(read(x), place, emit.axis(axis, len(shape_of(x))), "clip"))
@@ -178,7 +181,7 @@ def scan(
 
 def _swept(
     emit: NodeEmitter,
-    steps: int,
+    steps: AnySize,
     condition: relax.Expr,
     states: Sequence[Value],
     made: Part,
@@ -190,14 +193,18 @@ def _swept(
 
     Their number is counted unless the condition ``always`` holds.
     """
-    if steps <= 0:
+    if not require_least(steps, 1):
         raise emit.error("has no steps, so that the shapes of its results are not known.")
     if not all(isinstance(result, relax.Expr) for result in results):
         raise emit.error("has results of each step that are no tensors, which is not supported.")
     tensors = tensors_of(tuple(states))
     types = [result.ty for result in results if isinstance(result, relax.Expr)]
     name = emit.builder.part_name("loop")
-    call = emit(swept(emit.builder, name, steps, condition, tensors, made, types))
+    given = condition, tensors, made, types
+    if isinstance(steps, Size):
+        call = emit(swept_openly(emit.builder, name, steps, *given))
+    else:
+        call = emit(swept(emit.builder, name, steps, *given))
     fields = _fields(emit, call, [condition, condition, *tensors, *results])
     after = with_tensors(tuple(states), iter(fields[2:]))
     assert isinstance(after, tuple), "the states are several"

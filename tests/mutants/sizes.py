@@ -74,4 +74,18 @@ MUTANTS = (
         "            if False:\n",
         (f"{_BRANCHES}::test_sizes_that_no_shape_tells",),
     ),
+    Mutant(
+        "a loop whose counter is two ahead is taken to its end",
+        "python/tvm_ios/frontend/onnx/loop_conditions.py",
+        "return ahead <= 1 and known_equal",
+        "return ahead <= 2 and known_equal",
+        ("frontend/onnx/test_open_loops.py::test_conditions_that_do_not",),
+    ),
+    Mutant(
+        "the second half of a loop begins as the first one does",
+        "python/tvm_ios/frontend/open_sweeps.py",
+        "            carried = [relax.TupleGetItem(taken, i) for i in range(count)]\n",
+        "",
+        ("frontend/onnx/test_open_loops.py::test_loops",),
+    ),
 )

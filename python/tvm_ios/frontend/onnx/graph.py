@@ -56,6 +56,10 @@ class Graphs:
     def __init__(self, converter: GraphConverter, scope: Scope) -> None:
         self._converter, self._scope = converter, scope
 
+    def known(self, name: str) -> np.ndarray | None:
+        """Return the number of a value around the node, or open sizes; None if it is computed."""
+        return self._converter.known(self._scope.find(name))
+
     def inline(self, graph: onnx.GraphProto) -> Convert:
         """Return what converts a graph, for each time that it is given inputs."""
         return self._converter.body(graph, self._scope)
@@ -188,7 +192,7 @@ class GraphConverter:
         tensors = [x for x in inputs if x is not None]
         if domain or not any(self._sizes_in(x) is not None for x in tensors):
             return None
-        arrays = [None if x is None else self._known(x) for x in inputs]
+        arrays = [None if x is None else self.known(x) for x in inputs]
         if sum(array is None for array in arrays) > len(inputs) - len(tensors):
             return None
         dtypes = [dtype_of(x) for x in tensors if isinstance(x, relax.Expr)]
@@ -202,7 +206,7 @@ class GraphConverter:
     def _sizes_in(self, value: Value) -> np.ndarray | None:
         return self._bindings.sizes_in(value) if isinstance(value, relax.Expr) else None
 
-    def _known(self, value: Value) -> np.ndarray | None:
+    def known(self, value: Value) -> np.ndarray | None:
         """Return the value of a constant, or of numbers some of which are open sizes."""
         sizes = self._sizes_in(value)
         if sizes is None and isinstance(value, relax.Expr):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import relax
 
-from ...sizes.arithmetic import require_least
+from ...sizes.arithmetic import require_least, require_most
 from ...sizes.size import AnySize, Size
 from ...support.errors import ModelError
 from ..emitter import constant, constant_array, dtype_of, shape_of
@@ -22,6 +22,7 @@ from ..open_sweeps import swept_openly
 from ..parts import Part, chosen, refused, repeated
 from ..sweeps import swept
 from .counted import Counted
+from .loop_conditions import holds_before_the_end
 from .node_emitter import NodeEmitter
 from .operators import Value
 from .values import form_of, tensors_of, with_tensors
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _ENDLESS = (1 << 63) - 1
+_EXACT = 1 << 24  # up to which counters may be compared in single precision
 
 
 def single(emit: NodeEmitter, value: Value, dtype: str, what: str) -> relax.Expr:
@@ -115,6 +117,8 @@ def loop(
     if results:
         steps = None if count is None else emit.known(count)
         always = _holds(outputs[0], flag)
+        if not always and steps is not None and isinstance(steps.item(), Size):
+            always = _counts(emit, steps.item(), condition, states, graph, graphs)
         if steps is None or (isinstance(steps.item(), Size) and not always):
             raise emit.error(
                 "has results of each of its steps, of which it may take any number; give it a "
@@ -220,6 +224,27 @@ def _holds(result: Value, flag: relax.Var) -> bool:
         return False
     known = constant_array(result)
     return result.same_as(flag) if known is None else bool(known.reshape(-1)[0])
+
+
+def _counts(
+    emit: NodeEmitter,
+    count: Size,
+    condition: relax.Expr,
+    states: Sequence[Value],
+    graph: onnx.GraphProto,
+    graphs: Graphs,
+) -> bool:
+    """Return whether a condition is true before each of ``count`` steps."""
+    begins = emit.known(condition)
+    if begins is None or not bool(begins.reshape(-1)[0]) or not require_most(count, _EXACT):
+        return False
+    first = dict(zip((value.name for value in graph.input[2:]), states, strict=False))
+
+    def initial(name: str) -> np.ndarray | None:
+        value = first[name]
+        return emit.known(value) if isinstance(value, relax.Expr) else None
+
+    return holds_before_the_end(graph, count, initial, graphs.known)
 
 
 def _fields(emit: NodeEmitter, call: relax.Expr, tensors: Sequence[relax.Expr]) -> list[relax.Expr]:

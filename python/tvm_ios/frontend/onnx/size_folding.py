@@ -249,3 +249,5 @@ def _left_to_run(*_: np.ndarray, **__: Any) -> None:
 
 _RULES |= dict.fromkeys(("Floor", "Ceil"), _left_to_run)
 _OF_FLOATS |= dict.fromkeys(_OF_INTEGERS, _left_to_run)
+_OF_FLOATS["Less"] = _of_floats(SingleRatio.is_less)
+_OF_FLOATS["Greater"] = _of_floats(lambda a, b: b.is_less(a))

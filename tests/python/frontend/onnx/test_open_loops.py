@@ -67,6 +67,56 @@ def test_a_loop_that_may_end_before(tmp_path: Path) -> None:
         assert_any_shape(saved(tmp_path, text), CALLS)
 
 
+COUNTING = """g (float[n, b, 5] x, float[b, 5] s) => (last, all) {
+  shape = Shape <start = 0, end = 1> (x)
+  count = Squeeze (shape)
+  length = Identity (count)
+  zero = Constant <value = int64 {0}> ()
+  real = Cast <to = 1> (count)
+  nothing = Constant <value = float {0.0}> ()
+  begins = Less (nothing, real)
+  seen, limit, last, all = Loop (count, begins, zero, length, s)
+    <body = body (int64 i, bool c, int64 place, int64 limit_in, float[b, 5] a)
+    => (bool co, int64 following, int64 limit_out, float[b, 5] next, float[b, 5] out) {
+      one = Constant <value = int64 {1}> ()
+      row = Gather (x, place) STEP
+      following = Add (one, place)
+      limit_out = Identity (limit_in)
+      ahead = Cast <to = 1> (following)
+      end = Cast <to = 1> (limit_out)
+      first = Less (ahead, end)
+      second = Less (i, length)
+      co = And (first, second)
+    }>
+}"""
+"""As TensorFlow's loops over the steps of a sequence are written."""
+
+
+def test_conditions_that_only_count(tmp_path: Path) -> None:
+    assert_any_shape(saved(tmp_path, COUNTING), CALLS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("value = int64 {0}", "value = int64 {1}"),
+        (
+            "first = Less (ahead, end)",
+            "later = Add (one, following)\n first = Less (later, length)",
+        ),
+        ("second = Less (i, length)", "half = Div (length, one)\n second = Less (i, zero)"),
+        ("following = Add (one, place)", "following = Add (place, place)"),
+        ("limit_out = Identity (limit_in)", "limit_out = Sub (limit_in, one)"),
+        ("co = And (first, second)", "co = Or (first, second)"),
+        ("begins = Less (nothing, real)", "begins = Less (real, nothing)"),
+    ],
+)
+def test_conditions_that_do_not(tmp_path: Path, old: str, new: str) -> None:
+    """They may end the loop before, or are not understood."""
+    with pytest.raises(ModelError, match="of which it may take any number"):
+        assert_any_shape(saved(tmp_path, COUNTING.replace(old, new)), CALLS)
+
+
 def test_long_loops_do_not_exhaust_the_stack(tmp_path: Path) -> None:
     """A call is as deep in itself as the number of steps has bits."""
     assert_any_shape(saved(tmp_path, LOOP), [[(30_000, 1, 5), (1, 5)]], threads=1)

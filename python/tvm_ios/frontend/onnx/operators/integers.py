@@ -23,6 +23,8 @@ from ..node_emitter import NodeEmitter
 LARGEST = 255
 """The largest magnitude of an 8-bit integer, less a zero point."""
 
+_TERMS = 64  # a multiple of the bytes that kernels multiply at a time
+
 
 def check_bytes(emit: NodeEmitter, *tensors: relax.Expr) -> None:
     """Raise a ModelError for a tensor that is not of 8-bit integers."""
@@ -156,6 +158,8 @@ def _magnitudes(right: relax.Expr, depth: int) -> np.ndarray:
 def exact_ends(magnitudes: np.ndarray) -> list[int]:
     """Return where to end the parts of a sum for each to be exact; at least one.
 
+    Large parts are multiples of what kernels of bytes multiply at a time.
+
     Parameters
     ----------
     magnitudes : numpy.ndarray
@@ -164,7 +168,10 @@ def exact_ends(magnitudes: np.ndarray) -> list[int]:
     begin, depth, ends = 0, len(magnitudes), []
     while begin < depth:
         sums = magnitudes[begin:].cumsum(0).max(1, initial=0)
-        begin = min(begin + max(int(np.searchsorted(LARGEST * sums, EXACT, "right")), 1), depth)
+        count = max(int(np.searchsorted(LARGEST * sums, EXACT, "right")), 1)
+        if begin + count < depth and count > _TERMS:
+            count -= count % _TERMS
+        begin = min(begin + count, depth)
         ends.append(begin)
     return ends or [0]
 

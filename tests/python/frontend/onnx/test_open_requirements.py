@@ -126,6 +126,24 @@ def test_images_smaller_than_a_window_are_refused(tmp_path: Path) -> None:
             model(np.ones((1, 2, 3, 2, 3), "float32"))
 
 
+@pytest.mark.parametrize(("opset", "served"), [(17, [6, 3]), (18, [6, 3, 5])])
+def test_parts_of_the_same_size(tmp_path: Path, opset: int, served: list[int]) -> None:
+    """Before opset 18, the last one is not smaller either."""
+    names = ["a", "b", "c"]
+    attributes = {"num_outputs": 3} if opset > 17 else {}
+    path = save(
+        tmp_path / "m.onnx",
+        [node("Split", ["x"], names, axis=1, **attributes)],
+        {"x": [2, "t"]},
+        names,
+        opset=opset,
+    )
+    model = assert_any_shape(path, [[(2, length)] for length in served])
+    if opset < 18:
+        with pytest.raises(ValueError, match="must fulfil"):
+            model(np.ones((2, 5), "float32"))
+
+
 def test_what_tvm_lowers_is_checked_too(tmp_path: Path) -> None:
     """Also by a library without a kernel of ours, in TVM's own virtual machine."""
     path = save(

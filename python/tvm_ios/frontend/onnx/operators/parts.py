@@ -38,6 +38,10 @@ def concat(emit: NodeEmitter, *tensors: relax.Expr, axis: int = 1) -> relax.Expr
     return emit(relax.op.concat(filled, axis))
 
 
+_UNEQUAL_PARTS = 18
+"""The opset since which the last part of a ``Split`` may be smaller."""
+
+
 @operator("Split")
 def split(
     emit: NodeEmitter,
@@ -47,12 +51,14 @@ def split(
     axis: int = 0,
     num_outputs: int | None = None,
 ) -> Value:
-    """Split into parts of given sizes, or of the same; the last may be smaller."""
+    """Split into parts of given sizes, or of the same; since opset 18, the last may be smaller."""
     axis = emit.axis(axis, len(shape_of(data)))
     length, count = shape_of(data)[axis], num_outputs or emit.num_outputs
     if split is not None:
         sizes = emit.integers(split, "the sizes of its parts")
     else:
+        if emit.opset < _UNEQUAL_PARTS and not require_equal(length % count, 0):
+            raise emit.error(f"splits an axis of {length} into {count} equal parts.")
         each = -(-length // count)
         # Only the last part may be smaller.
         sizes = [*[each] * (count - 1), length - (count - 1) * each]

@@ -28,8 +28,7 @@ from peer.contender import CONTENDERS, Contender
 from peer.contest import deviation
 from peer.process import Assignment, ContenderError, Worker, run_tool
 from peers import whole
-from public.catalogue import find
-from public.export import INPUT
+from public.catalogue import INPUT, find
 from tvm_ios.support.files import replacing
 from tvm_ios.target import available_cores
 

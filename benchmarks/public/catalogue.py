@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+INPUT = "x"
+"""The name of the input of an exported model."""
+
 
 @dataclass(frozen=True)
 class PublicModel:

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from public.catalogue import INPUT
 from public.definitions import define
 
-INPUT = "x"
 OPSET = 17
 
 

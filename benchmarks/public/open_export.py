@@ -12,8 +12,9 @@ import warnings
 
 import torch
 
+from public.catalogue import INPUT
 from public.definitions import define
-from public.export import INPUT, OPSET
+from public.export import OPSET
 
 AXES = {2: ("batch", "tokens"), 4: ("batch", None, "height", "width")}
 """The names of the dimensions that stay open, by the rank of the input."""

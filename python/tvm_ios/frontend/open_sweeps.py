@@ -16,31 +16,13 @@ from tvm.tirx.script import builder as T
 
 from ..ops.signal_check import FUNCTION, signal_check
 from ..ops.tir_function import tile_scope
-from ..sizes.size import Size
 from .parts import Part
 
 
-def swept_openly(
-    builder: relax.BlockBuilder,
-    name: str,
-    count: Size,
-    condition: relax.Expr,
-    states: Sequence[relax.Expr],
-    step: Part,
-    results: Sequence[relax.TensorType],
-) -> relax.Call:
-    """Return a call that takes ``count`` steps, whose condition always holds.
+class OpenSweep:
+    """Writes the function, which takes the number of steps as a shape of one size.
 
-    See :func:`.sweeps.swept`; the count is at least 1.
-    """
-    carried = [relax.const(0, "int64"), condition, *states]
-    types = [value.ty for value in (*carried, *step.captured)]
-    function = _Function(builder, name, types, len(carried), step, results).write()
-    return relax.Call(function, [relax.ShapeExpr([count.expr]), *carried, *step.captured])
-
-
-class _Function:
-    """Writes the function.
+    It asks nothing of the condition, which always holds.
 
     Parameters
     ----------

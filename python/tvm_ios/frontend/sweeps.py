@@ -14,13 +14,15 @@ import tvm
 from tvm import relax
 
 from ..ops.signal_check import FUNCTION, signal_check
+from ..sizes.size import AnySize, Size
+from .open_sweeps import OpenSweep
 from .parts import Part
 
 
 def swept(
     builder: relax.BlockBuilder,
     name: str,
-    count: int,
+    count: AnySize,
     condition: relax.Expr,
     states: Sequence[relax.Expr],
     step: Part,
@@ -32,10 +34,10 @@ def swept(
     ----------
     builder : relax.BlockBuilder
     name : str
-    count : int
+    count : int or Size
         More than 0.
     condition : relax.Expr
-        A truth, without axes.
+        A truth, without axes; one that always holds, if the count is open.
     states : sequence of relax.Expr
     step : Part
         It takes the number of the step, of int64, the condition and the states, and returns the
@@ -50,6 +52,10 @@ def swept(
         first axis, with zeros behind those of the steps that were taken.
     """
     carried = [relax.const(0, "int64"), condition, *states]
+    if isinstance(count, Size):
+        types = [value.ty for value in (*carried, *step.captured)]
+        function = OpenSweep(builder, name, types, len(carried), step, results).write()
+        return relax.Call(function, [relax.ShapeExpr([count.expr]), *carried, *step.captured])
     tree = _Tree(builder, name, [v.ty for v in carried], step, results)
     levels = [k for k in range(count.bit_length())[::-1] if count >> k & 1]
     functions = {k: tree.function(k) for k in levels}

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...sizes.size import AnySize, Size, known_equal
+from .nodes import is_standard
+from .tensors import dtype_of_code
 
 if TYPE_CHECKING:
     import onnx
@@ -22,6 +24,8 @@ Known = Callable[[str], "np.ndarray | None"]
 """Returns the number of a value around the loop, or an open size; None if it is computed."""
 
 _SAME = ("Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape")
+_WIDE = ("bool", "int32", "int64", "float32", "float64")
+"""Types of casts that keep truths, and counters up to 2^24."""
 
 
 def holds_before_the_end(graph: onnx.GraphProto, count: Size, initial: Known, known: Known) -> bool:
@@ -44,7 +48,10 @@ def holds_before_the_end(graph: onnx.GraphProto, count: Size, initial: Known, kn
 class _Counters:
     def __init__(self, graph: onnx.GraphProto, count: Size, initial: Known, known: Known) -> None:
         self._count, self._initial, self._known = count, initial, known
-        self._producers = {name: node for node in graph.node for name in node.output}
+        self._producers = {
+            name: node for node in graph.node if _is_plain(node) for name in node.output
+        }
+        self._own = {v.name for v in graph.input} | {n for node in graph.node for n in node.output}
         number, _, *states = (value.name for value in graph.input)
         self._number = number
         self._following = dict(zip(states, (v.name for v in graph.output[1:]), strict=False))
@@ -102,7 +109,7 @@ class _Counters:
             return self._constant(node.input[0])
         if name in self._following:
             return self._first(name) if self._source(self._following[name]) == name else None
-        if node is not None or name == self._number:
+        if name in self._own:
             return self._of_node(node)
         if name in self._weights:
             import onnx
@@ -129,9 +136,17 @@ class _Counters:
         return _whole(self._initial(state))
 
 
+def _is_plain(node: onnx.NodeProto) -> bool:
+    """Return whether a node is an operator of ONNX, and no cast that changes counters."""
+    if not is_standard(node.domain):
+        return False
+    codes = [a.i for a in node.attribute if a.name == "to"]
+    return node.op_type != "Cast" or all(dtype_of_code(code) in _WIDE for code in codes)
+
+
 def _whole(array: np.ndarray | None) -> AnySize | None:
     """Return the only element of an array, if it is a whole number or a size."""
-    if array is None or array.size != 1:
+    if array is None or array.size != 1 or array.dtype.kind not in "iufO":
         return None
     number = array.reshape(-1)[0]
     if isinstance(number, Size):

@@ -18,7 +18,6 @@ from ...sizes.arithmetic import require_least, require_most
 from ...sizes.size import AnySize, Size
 from ...support.errors import ModelError
 from ..emitter import constant, constant_array, dtype_of, shape_of
-from ..open_sweeps import swept_openly
 from ..parts import Part, chosen, refused, repeated
 from ..sweeps import swept
 from .counted import Counted
@@ -204,11 +203,7 @@ def _swept(
     tensors = tensors_of(tuple(states))
     types = [result.ty for result in results if isinstance(result, relax.Expr)]
     name = emit.builder.part_name("loop")
-    given = condition, tensors, made, types
-    if isinstance(steps, Size):
-        call = emit(swept_openly(emit.builder, name, steps, *given))
-    else:
-        call = emit(swept(emit.builder, name, steps, *given))
+    call = emit(swept(emit.builder, name, steps, condition, tensors, made, types))
     fields = _fields(emit, call, [condition, condition, *tensors, *results])
     after = with_tensors(tuple(states), iter(fields[2:]))
     assert isinstance(after, tuple), "the states are several"

@@ -107,6 +107,10 @@ def test_conditions_that_only_count(tmp_path: Path) -> None:
         ("second = Less (i, length)", "half = Div (length, one)\n second = Less (i, zero)"),
         ("following = Add (one, place)", "following = Add (place, place)"),
         ("limit_out = Identity (limit_in)", "limit_out = Sub (limit_in, one)"),
+        (
+            "ahead = Cast <to = 1> (following)",
+            "few = Cast <to = 3> (following)\n ahead = Cast <to = 1> (few)",
+        ),
         ("co = And (first, second)", "co = Or (first, second)"),
         ("begins = Less (nothing, real)", "begins = Less (real, nothing)"),
     ],

@@ -104,9 +104,10 @@ def run_by_qemu(
     """The kernel's outputs, computed by an emulated processor."""
     _skip_without_qemu()
     store = ObjectStore(folder / "objects")
-    objects = [kernel_object(kernel, p, target, store) for p in range(len(kernel.phases))]
+    phases = map(kernel.code_of, range(len(kernel.phases)))
+    objects = [kernel_object(kernel, phase, target, store) for phase in phases]
     paths = []
-    for item in objects:
+    for item in {item.symbol: item for item in objects}.values():
         static_library(item, target, store)
         content = store.get(item.key)
         assert content is not None
@@ -134,8 +135,8 @@ def _program(kernel: Kernel, symbols: Sequence[str], sizes: Sequence[int]) -> st
     for symbol, phase in zip(symbols, kernel.phases, strict=True):
         prefetch_target = ", 0" if phase.prefetches else ""
         declarations.append(f"int32_t {symbol}();")
-        middle = phase.num_tiles // 2
-        for begin, end in ((middle, phase.num_tiles), (0, middle)):
+        first, middle = phase.first, phase.first + phase.num_tiles // 2
+        for begin, end in ((middle, first + phase.num_tiles), (first, middle)):
             calls.append(f"{symbol}({pointers}, {begin}, {end}{prefetch_target});")
     return _PROGRAM % {
         "declarations": "\n".join(declarations),

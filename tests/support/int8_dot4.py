@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
+import pytest
 import tvm
 
+from support.aarch64 import NEON
 from support.conv2d import Case, reference
-from support.networks import run_kernel, unpack
-from tvm_ios.backend.cpu.core import Core
+from support.networks import run_kernel, unpack, x86
+from tvm_ios.backend.cpu.core import Core, core_of
 from tvm_ios.backend.cpu.kernels.conv.conv2d import conv2d_kernel
 from tvm_ios.backend.cpu.kernels.conv.shape import Conv2d
 from tvm_ios.backend.cpu.kernels.factors import Factors, Multiplication
@@ -22,6 +25,23 @@ from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import (
 )
 from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import pack_lowest as pack_matrix_lowest
 from tvm_ios.lowering.product import Matmul
+
+LIKE_AVX_VNNI = [x86("haswell", "avx512vnni", "+avx512vnni", "+avx512vl")]
+"""The code of a processor with AVX-VNNI, but in the encoding of AVX-512."""
+
+
+def eight_lanes() -> Core:
+    """A core with AVX-VNNI."""
+    target = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "alderlake"}
+    return replace(core_of(tvm.target.Target(target)), l2_bytes=1 << 19)
+
+
+def neon_with(feature: str) -> tvm.target.Target:
+    """AArch64 with an extension; the test is skipped if TVM cannot compile for it."""
+    if "aarch64" not in tvm.target.codegen.llvm_get_targets():
+        pytest.skip("TVM's LLVM has no AArch64")
+    return tvm.target.Target({**NEON, "mattr": ["+neon", feature]})
+
 
 CASES = {
     "1x1": Case(kernel=(1, 1), padding=(0, 0, 0, 0)),

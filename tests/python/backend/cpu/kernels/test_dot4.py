@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,10 +13,17 @@ import tvm
 
 from support.aarch64 import NEON, run_by_qemu
 from support.conv2d import Case
-from support.int8_dot4 import CASES, PRODUCTS, check, check_product
+from support.int8_dot4 import (
+    CASES,
+    LIKE_AVX_VNNI,
+    PRODUCTS,
+    check,
+    check_product,
+    eight_lanes,
+    neon_with,
+)
 from support.kernel_module import kernel_module
-from support.networks import x86
-from tvm_ios.backend.cpu.core import Core, check_runnable, core_of
+from tvm_ios.backend.cpu.core import check_runnable, core_of
 from tvm_ios.backend.cpu.isa.dot4 import AVX2, AVX512, ONE_UNIT
 from tvm_ios.backend.cpu.kernels.factors import Factors
 from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import reduced_precision_matmul_kernel
@@ -76,19 +82,11 @@ def test_a_processor_that_this_machine_is_not() -> None:
         check_runnable(tvm.target.Target({"kind": "llvm", "mcpu": "alderlake"}))
 
 
-LIKE_AVX_VNNI = [x86("haswell", "avx512vnni", "+avx512vnni", "+avx512vl")]
-"""The same code, but in the encoding of AVX-512."""
-
-
-def eight_lanes(target: tvm.target.Target) -> Core:
-    return replace(core_of(_of("alderlake")), l2_bytes=1 << 19)
-
-
 @pytest.mark.parametrize("low", [0, 7])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("target", LIKE_AVX_VNNI)
 def test_convolutions_of_eight_lanes(case: Case, low: int, target: tvm.target.Target) -> None:
-    check(case, target, eight_lanes(target), 8, low)
+    check(case, target, eight_lanes(), 8, low)
 
 
 @pytest.mark.parametrize(("rows", "depth", "columns"), PRODUCTS)
@@ -96,14 +94,12 @@ def test_convolutions_of_eight_lanes(case: Case, low: int, target: tvm.target.Ta
 def test_products_of_eight_lanes(
     rows: int, depth: int, columns: int, target: tvm.target.Target
 ) -> None:
-    check_product(rows, depth, columns, target, eight_lanes(target), -3)
+    check_product(rows, depth, columns, target, eight_lanes(), -3)
 
 
 @pytest.fixture(params=["+dotprod", "+i8mm"])
 def neon(request: pytest.FixtureRequest) -> tvm.target.Target:
-    if "aarch64" not in tvm.target.codegen.llvm_get_targets():
-        pytest.skip("TVM's LLVM has no AArch64")
-    target = tvm.target.Target({**NEON, "mattr": ["+neon", request.param]})
+    target = neon_with(request.param)
     assert instruction(target) == {"+dotprod": "sdot", "+i8mm": "usdot"}[request.param]
     return target
 

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
 from tvm import relax
 
+from support.aarch64 import run_by_qemu
+from support.int8_dot4 import LIKE_AVX_VNNI, eight_lanes, neon_with
 from support.networks import (
     NATIVE,
     TARGETS,
@@ -20,8 +25,11 @@ from support.networks import (
     poisoned_tensor,
     run_kernel,
     run_vm,
+    x86,
 )
 from support.recurrent import recurrent_network
+from tvm_ios.backend.cpu.core import Core, core_of
+from tvm_ios.backend.cpu.isa.dot4 import AVX512
 from tvm_ios.backend.cpu.kernels.rows.recurrence import (
     pack_quantized,
     pack_recurrent,
@@ -180,19 +188,50 @@ def _stepped(
     return [f[0](clip(x[3] + r[3] + peepholes[2] * c)) * f[2](c), c]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", LAYERS)
-def test_layers(name: str, target: tvm.target.Target) -> None:
-    layer, (core, _) = LAYERS[name], isa_of(target)
+def check(
+    layer: Recurrence, target: tvm.target.Target, core: Core, run: Callable = run_kernel
+) -> None:
     inputs = tensors(layer)
     kernel = recurrence_kernel(layer, range(len(layer.outputs)), core, WORKERS)
     given = list(inputs)
     if layer.quantized:
         given[1], given[2], sums = pack_quantized(*inputs[1:3], layer, core, WORKERS)
         given.append(sums)
-    results = run_kernel(kernel, given, target)
+    results = run(kernel, given, target)
     for result, wanted in zip(results, expected(layer, inputs), strict=True):
         assert_close(result, wanted, 1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name: str, target: tvm.target.Target) -> None:
+    check(LAYERS[name], target, isa_of(target)[0])
+
+
+QUANTIZED = [name for name in LAYERS if LAYERS[name].quantized]
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+@pytest.mark.parametrize("target", [x86("skylake-avx512", "avx512bw")])
+def test_bytes_without_instructions_for_four(name: str, target: tvm.target.Target) -> None:
+    assert core_of(target).int8_dot4 == AVX512[1]
+    check(LAYERS[name], target, core_of(target))
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+@pytest.mark.parametrize("target", LIKE_AVX_VNNI)
+def test_bytes_of_eight_lanes(name: str, target: tvm.target.Target) -> None:
+    check(LAYERS[name], target, eight_lanes())
+
+
+@pytest.mark.parametrize(
+    "name", ["quantised lstm of many rows", "quantised steps whose units are shared"]
+)
+@pytest.mark.parametrize("feature", ["+dotprod", "+i8mm"])
+def test_bytes_of_aarch64(name: str, feature: str, tmp_path: Path) -> None:
+    """``sdot`` subtracts 128 from the states, which ``usdot`` does not."""
+    target = neon_with(feature)
+    check(LAYERS[name], target, core_of(target), partial(run_by_qemu, folder=tmp_path))
 
 
 def test_states_that_are_no_numbers() -> None:

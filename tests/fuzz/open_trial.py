@@ -90,7 +90,9 @@ def check_calls(
         reference = Reference(network.network, inputs, half=half)
         try:
             wanted = reference.values
-        except NoReference:
+        except NoReference as error:
+            if error.is_a_limit:
+                continue
             wanted = None
         computed += wanted is not None
         try:

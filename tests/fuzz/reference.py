@@ -35,6 +35,11 @@ class Wrong(Exception):
 class NoReference(Exception):
     """A network that the other implementation cannot compute."""
 
+    @property
+    def is_a_limit(self) -> bool:
+        """Whether the other implementation says that it lacks this; the network is right."""
+        return "only supports" in str(self)
+
 
 class Lenience(Enum):
     """What is asked of results that are computed from numbers that are not finite."""

@@ -176,7 +176,7 @@ def _doubled(array: np.ndarray) -> np.ndarray:
 
 def _evaluate_doubled(node: Node, opset: int, values: dict[str, np.ndarray]) -> list[np.ndarray]:
     """By ONNX Runtime, or where it knows the operator in single precision only, by ONNX's own
-    reference; in single precision where neither has another."""
+    reference; in single precision where neither has another, or ONNX's has a mistake."""
     given = {name: values[name] for name in node.inputs if name}
     if node.op in _SINGLE:
         return _evaluate_singly(node, opset, list(given.values()))
@@ -186,10 +186,20 @@ def _evaluate_doubled(node: Node, opset: int, values: dict[str, np.ndarray]) -> 
         inputs = [_info(name, Tensor(a.shape, str(a.dtype))) for name, a in given.items()]
         outputs = [_info(name, Tensor((), "float64")) for name in node.outputs]
         model = _model(_protos(node), inputs, outputs, [], opset)
+    singles = _evaluate_singly(node, opset, list(given.values()))
     try:
-        return ReferenceEvaluator(model).run(None, given)
+        doubles = ReferenceEvaluator(model).run(None, given)
     except Exception:  # it does not know every operator
-        return _evaluate_singly(node, opset, [values[name] for name in node.inputs if name])
+        return singles
+    return doubles if all(map(_is_near, doubles, singles)) else singles
+
+
+def _is_near(double: np.ndarray, single: np.ndarray) -> bool:
+    """Return whether two results may be of one operator."""
+    if double.shape != single.shape:
+        return False
+    largest = np.abs(single[np.isfinite(single)]).max(initial=0.0)
+    return bool(np.allclose(double, single, rtol=0.01, atol=0.01 * largest, equal_nan=True))
 
 
 def _evaluate_singly(node: Node, opset: int, operands: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +17,14 @@ COORDINATES = (
     "align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
     "tf_crop_and_resize", "tf_half_pixel_for_nn",
 )  # fmt: skip
+TIE = 1e-6
+"""How far from the middle of two elements a place still is there, as in ONNX Runtime."""
+
 NEAREST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "ceil": np.ceil,
     "floor": np.floor,
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x) + (x - np.floor(x) >= 0.5 - TIE),
+    "round_prefer_floor": lambda x: np.floor(x) + (x - np.floor(x) > 0.5 + TIE),
 }
 
 
@@ -85,6 +89,14 @@ class Interpolation:
         return known_equal(self.new_size % self.size, 0)
 
     @property
+    def dtype(self) -> str:
+        """The type in which places are computed.
+
+        Which element is the nearest depends on how they are rounded: as in ONNX Runtime.
+        """
+        return "float32" if self.mode == "nearest" else "float64"
+
+    @property
     def ratio(self) -> float:
         """The scale of an axis whose sizes are known."""
         assert self.scale is not None, "only the scale of open sizes may be their ratio"
@@ -92,10 +104,11 @@ class Interpolation:
 
     def origins(self) -> np.ndarray:
         """Return the place in the axis that each new element is from."""
-        places, size, new_size = np.arange(self.new_size), self.size, self.new_size
+        size, new_size = self.size, self.new_size
+        places = np.arange(new_size, dtype=self.dtype)
         assert self.scale is not None, "sizes that are not open have a ratio"
         if self.coordinates == "align_corners":
-            return places * ((size - 1) / (new_size - 1)) if new_size > 1 else np.zeros(1)
+            return places * (size - 1) / (new_size - 1) if new_size > 1 else np.zeros(1)
         if self.coordinates == "asymmetric":
             return places / self.ratio
         if self.coordinates == "tf_half_pixel_for_nn":
@@ -107,10 +120,17 @@ class Interpolation:
             return np.array([0.5 * (begin + end)])
         if self.coordinates == "pytorch_half_pixel" and new_size == 1:
             return np.zeros(1)
-        origins = (places + 0.5) / self.ratio - 0.5
         if self.coordinates == "half_pixel_symmetric":
-            origins = origins + size / 2 * (1 - new_size / (size * self.ratio))
-        return origins
+            scale = np.float64(np.dtype(self.dtype).type(self.ratio))
+            origins = self._shift() + (places.astype("float64") + 0.5) / scale - 0.5
+            return origins.astype(self.dtype)
+        return (places + 0.5) / self.ratio - 0.5
+
+    def _shift(self) -> np.floating[Any]:
+        """Return how far the middle of the axis moves where the new size is rounded."""
+        number = np.dtype(self.dtype).type
+        size, new_size = number(self.size), number(self.new_size)
+        return size / number(2) * (number(1) - new_size / (size * number(self.ratio)))
 
     def outside(self) -> np.ndarray:
         """Return which new elements lie beyond the ends, where a region reaches beyond them."""

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tvm import relax
 
 from ....sizes.size import AnySize
 from ...emitter import dtype_of, shape_of
-from ..interpolation import Interpolation
+from ..interpolation import TIE, Interpolation
 from ..node_emitter import NodeEmitter
 
 Build = Callable[[relax.Expr, relax.Expr], relax.Expr]
-
-_DTYPE = "float64"
 
 
 def along_open_axis(
@@ -58,52 +57,63 @@ class _Axis:
     def origins(self) -> relax.Expr:
         """Return what :meth:`.Interpolation.origins` does."""
         each, emit = self._each, self._emit
-        places = emit.positions(each.new_size, _DTYPE)
+        places = emit.positions(each.new_size, each.dtype)
         if each.coordinates == "align_corners":
             steps = self.of(relax.op.maximum, self._number(each.new_size - 1), self._float(1.0))
-            scale = self.of(relax.op.divide, self._number(each.size - 1), steps)
-            return self.of(relax.op.multiply, places, scale)
+            whole = self.of(relax.op.multiply, places, self._number(each.size - 1))
+            return self.of(relax.op.divide, whole, steps)
         if each.coordinates == "asymmetric":
             return self._divided(places)
         middle = self.more(places, 0.5)
         if each.coordinates == "tf_half_pixel_for_nn":
             return self._divided(middle)
+        if each.coordinates == "half_pixel_symmetric":
+            return self._symmetric()
         origins = self.less(self._divided(middle), 0.5)
         if each.coordinates == "pytorch_half_pixel":
             several = self.of(relax.op.greater, self._number(each.new_size), self._float(1.0))
             return emit(relax.op.where(several, origins, self._float(0.0)))
-        if each.coordinates == "half_pixel_symmetric":
-            origins = self.of(relax.op.add, origins, self._shift())
         return origins
 
+    def _symmetric(self) -> relax.Expr:
+        """Return the places of a middle that moves, which double precision adds up."""
+        emit, double = self._emit, _Axis(self._emit, replace(self._each, mode="linear"))
+        middle = double.more(emit.positions(self._each.new_size, "float64"), 0.5)
+        origins = double.of(relax.op.divide, middle, emit.cast(self._scale(), "float64"))
+        origins = double.of(relax.op.add, origins, emit.cast(self._shift(), "float64"))
+        return emit.cast(double.less(origins, 0.5), self._each.dtype)
+
     def _shift(self) -> relax.Expr:
-        """Return ``size / 2 * (1 - new_size / (size * scale))``, which is 0 without a scale."""
+        """Return ``size / 2 * (1 - new_size / (size * scale))``."""
+        size, new_size = self._number(self._each.size), self._number(self._each.new_size)
+        ratio = self.of(relax.op.divide, new_size, self.of(relax.op.multiply, size, self._scale()))
+        half = self.of(relax.op.multiply, size, self._float(0.5))
+        return self.of(relax.op.multiply, half, self._minus(1.0, ratio))
+
+    def _scale(self) -> relax.Expr:
         each = self._each
-        if each.scale is None:
-            return self._float(0.0)
-        exact = self.of(relax.op.multiply, self._number(each.size), self._float(each.scale))
-        ratio = self.of(relax.op.divide, self._number(each.new_size), exact)
-        half = self.of(relax.op.multiply, self._number(each.size), self._float(0.5))
-        return self.of(relax.op.multiply, half, self.of(relax.op.subtract, self._float(1.0), ratio))
+        if each.scale is not None:
+            return self._float(each.scale)
+        return self.of(relax.op.divide, self._number(each.new_size), self._number(each.size))
 
     def _divided(self, places: relax.Expr) -> relax.Expr:
         """Return places by the scale."""
-        each = self._each
-        if each.scale is not None:
-            return self.of(relax.op.divide, places, self._float(each.scale))
-        new, old = self._number(each.new_size), self._number(each.size)
-        return self.of(relax.op.divide, places, self.of(relax.op.divide, new, old))
+        return self.of(relax.op.divide, places, self._scale())
 
     def nearest(self, origins: relax.Expr) -> relax.Expr:
         """Return the places of the nearest elements."""
-        emit = self._emit
-        if self._each.nearest == "floor":
-            return emit(relax.op.floor(origins))
-        if self._each.nearest == "ceil":
+        emit, nearest = self._emit, self._each.nearest
+        if nearest == "ceil":
             return emit(relax.op.ceil(origins))
-        if self._each.nearest == "round_prefer_ceil":
-            return emit(relax.op.floor(self.more(origins, 0.5)))
-        return emit(relax.op.ceil(self.less(origins, 0.5)))
+        below = emit(relax.op.floor(origins))
+        if nearest == "floor":
+            return below
+        rest = self.of(relax.op.subtract, origins, below)
+        if nearest == "round_prefer_ceil":
+            is_above = self.of(relax.op.greater_equal, rest, self._float(0.5 - TIE))
+        else:
+            is_above = self.of(relax.op.greater, rest, self._float(0.5 + TIE))
+        return emit(relax.op.where(is_above, self.more(below, 1.0), below))
 
     def taken(self, data: relax.Expr, axis: int, places: relax.Expr) -> relax.Expr:
         """Return the elements at places, of which those beyond the ends are the ends."""
@@ -144,8 +154,7 @@ class _Axis:
         return self.of(relax.op.subtract, self._float(number), x)
 
     def _number(self, size: AnySize) -> relax.Expr:
-        return self._emit.cast(self._emit.sizes(size), _DTYPE)
+        return self._emit.cast(self._emit.sizes(size), self._each.dtype)
 
-    @staticmethod
-    def _float(number: float) -> relax.Expr:
-        return relax.const(number, _DTYPE)
+    def _float(self, number: float) -> relax.Expr:
+        return relax.const(number, self._each.dtype)

@@ -33,7 +33,7 @@ _NOTHING: Mapping[str, float] = {
 
 
 def fill_empty_sums(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Replace each reduction over an axis without elements by a constant.
+    """Replace each reduction over an axis without elements by its value.
 
     TVM's kernels initialise the result with the first element of a reduction, so without elements
     the result is uninitialised.
@@ -48,11 +48,15 @@ class _Filler(PyExprMutator):
         name = call.op.name if isinstance(call.op, tvm.ir.Op) else ""
         if name not in _NOTHING or not any(map(_is_empty, call.args)):
             return call
-        if not is_static(call) or _is_empty(call):
+        if _is_empty(call):
             return call
         dtype = str(call.ty.dtype.dtype)
+        value = _value(name, dtype)
+        if not is_static(call):
+            full = relax.op.full(call.ty.shape, relax.const(value, dtype), dtype)
+            return self.builder_.normalize(full)
         shape = [int(extent) for extent in call.ty.shape]
-        return relax.const(np.full(shape, _value(name, dtype), dtype), dtype)
+        return relax.const(np.full(shape, value, dtype), dtype)
 
 
 def _value(name: str, dtype: str) -> float | int:
@@ -67,4 +71,6 @@ def _value(name: str, dtype: str) -> float | int:
 
 def _is_empty(expr: relax.Expr) -> bool:
     """Return whether ``expr`` is a tensor that is known to have no elements."""
-    return is_static(expr) and 0 in map(int, expr.ty.shape)
+    shape = getattr(expr.ty, "shape", None)
+    extents = shape.values if isinstance(shape, relax.ShapeExpr) else ()
+    return any(isinstance(extent, tvm.tirx.IntImm) and int(extent) == 0 for extent in extents)

@@ -73,6 +73,13 @@ def test_scales_are_rounded_as_in_single_precision(tmp_path: Path, factor: float
     assert_any_shape(path, [[(1, 2, h, 4)] for h in (3, 10, 20, 29)])
 
 
+def test_a_convolution_of_no_channels_is_its_bias(tmp_path: Path) -> None:
+    nodes = [node("Conv", ["x", "w", "b"], ["y"], pads=[0, 1])]
+    weights = [weight("w", 39, 0, 3), weight("b", 39)]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["n", 0, "t"]}, ["y"], weights)
+    assert_any_shape(path, [[(5, 0, 2)], [(12, 0, 20)]])
+
+
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap", "constant"])
 def test_pads(tmp_path: Path, mode: str) -> None:
     nodes = [node("Pad", ["x", "pads"], ["y"], mode=mode)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 Expr = Any
@@ -23,6 +24,26 @@ BINARY: dict[type, Callable[[Any, Any], Any]] = {
     tirx.Max: tirx.max,
 }
 """How the expressions of sizes are computed in TIR."""
+
+
+_Result = TypeVar("_Result")
+
+
+class Known(Generic[_Result]):
+    """What was found of expressions, which equal expressions are not asked for again."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, list[tuple[Expr, _Result]]] = {}
+
+    def get(self, expr: Expr, find: Callable[[Expr], _Result], also: Hashable = None) -> _Result:
+        """Return what ``find`` returns of an expression, and of what else that depends on."""
+        found = self._found.setdefault((also, tvm_ffi.structural_hash(expr)), [])
+        for known, result in found:
+            if tvm_ffi.structural_equal(known, expr):
+                return result
+        result = find(expr)
+        found.append((expr, result))
+        return result
 
 
 def text_of(expr: Expr) -> str:

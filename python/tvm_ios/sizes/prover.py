@@ -6,13 +6,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from functools import partial
 
 import tvm
-import tvm_ffi
 from tvm import sym, tirx
 
-Expr = Any
+from .expressions import Expr, Known
 
 _WORK = 200_000
 """Steps of Z3 for one proof; unlike a time, they do not depend on what else a machine does."""
@@ -27,7 +26,8 @@ class Prover:
             self._analyzer.set_z3_timeout_ms(60_000)
             self._analyzer.set_z3_rlimit(_WORK)
         self._lock = threading.RLock()
-        self._proofs: dict[tuple[int, int], list[tuple[Expr, bool | None]]] = {}
+        self._simple: Known[Expr] = Known()
+        self._proofs: Known[bool | None] = Known()
         self._numbers: dict[tuple[Expr, ...], int] = {}  # of what was assumed
 
     def bind(self, variable: tvm.ir.Var, bounds: tvm.ir.Range) -> None:
@@ -38,7 +38,7 @@ class Prover:
     def simplify(self, expr: Expr) -> Expr:
         """Return an equal expression."""
         with self._lock:
-            return self._analyzer.simplify(expr)
+            return self._simple.get(expr, self._analyzer.simplify)
 
     def proven(self, condition: Expr, assumed: Sequence[Expr]) -> bool | None:
         """Return whether a condition holds for all sizes that fulfil others; None if it depends.
@@ -50,20 +50,14 @@ class Prover:
         """
         with self._lock:
             number = self._numbers.setdefault(tuple(assumed), len(self._numbers))
-            key = (number, tvm_ffi.structural_hash(condition))
-            for known, result in self._proofs.setdefault(key, []):
-                if tvm_ffi.structural_equal(known, condition):
-                    return result
-            result = self._new_proof(condition, assumed)
-            self._proofs[key].append((condition, result))
-            return result
+            return self._proofs.get(condition, partial(self._new_proof, assumed), number)
 
     def follows(self, assumed: Sequence[Expr], condition: Expr) -> bool:
         """Return whether it is proven that a condition holds wherever others do."""
         with self._lock:
-            return self._new_proof(condition, assumed) is True
+            return self._new_proof(assumed, condition) is True
 
-    def _new_proof(self, condition: Expr, assumed: Sequence[Expr]) -> bool | None:
+    def _new_proof(self, assumed: Sequence[Expr], condition: Expr) -> bool | None:
         simple = self._analyzer.simplify(condition)
         if isinstance(simple, tirx.IntImm):
             return bool(simple.value)

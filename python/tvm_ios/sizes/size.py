@@ -26,7 +26,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 
 from .examples import OtherExample, other_example, value_of
-from .expressions import Expr, long, shortened, text_of
+from .expressions import Expr, Known, long, shortened, text_of
 from .prover import Prover
 
 LARGEST_SIZE = (1 << 31) - 1
@@ -79,6 +79,7 @@ class OpenSizes:
     of_branch: bool = False
     branches: list[OpenSizes] = field(default_factory=list)
     _prover: Prover = field(default_factory=Prover)
+    _values: Known[int] = field(default_factory=Known)
     _short: dict[tvm.ir.Var, tvm.ir.Var] = field(default_factory=dict)
 
     def open(self, name: str, hint: int, least: int = 1, most: int = LARGEST_SIZE) -> AnySize:
@@ -145,7 +146,7 @@ class OpenSizes:
 
     def hint(self, expr: Expr) -> int:
         """Return the value of an expression for the example."""
-        return value_of(expr, self.hints)
+        return self._values.get(expr, lambda e: value_of(e, self.hints))
 
     def decide(self, condition: Expr, hinted: bool) -> bool:
         """Return whether a condition holds; where that is not certain, assume what is hinted.
@@ -381,6 +382,13 @@ def unsimplified(expr: Expr) -> AnySize:
         if variable in _owners:
             return _owners[variable].unsimplified(expr)
     raise TypeError(f"{expr} is no size")
+
+
+def unsimplified_sum(a: AnySize, b: AnySize) -> AnySize:
+    """Return a sum, as of many terms, whose expression is left as it is."""
+    if not isinstance(a, Size):
+        return a + b if not isinstance(b, Size) else unsimplified_sum(b, a)
+    return Size(a.expr + expr_of(b), a.hint + hint_of(b), a.owner)
 
 
 def hint_of(size: AnySize) -> int:

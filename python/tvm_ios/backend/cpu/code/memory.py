@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from ....sizes.size import AnySize, Size, hint_of
+from ....sizes.size import AnySize, Size, hint_of, unsimplified_sum
 
 ALIGNMENT = 64  # bytes: a cache line, and the alignment that TVM's code generator assumes
 
@@ -70,12 +70,13 @@ def plan_open_memory(lifetimes: Sequence[Lifetime]) -> tuple[list[AnySize], AnyS
             slots.append([i])
     owner = next(b.num_bytes.owner for b in lifetimes if isinstance(b.num_bytes, Size))
     offsets: list[AnySize] = [0] * len(lifetimes)
-    end = tirx.const(0, "int64")
+    end: AnySize = 0
     for slot in slots:
         for i in slot:
-            offsets[i] = owner.unsimplified(end)
-        end = end + aligned_expr(dict.fromkeys(lifetimes[i].num_bytes for i in slot))
-    return offsets, owner.unsimplified(end)
+            offsets[i] = end
+        needed = aligned_expr(dict.fromkeys(lifetimes[i].num_bytes for i in slot))
+        end = unsimplified_sum(end, owner.unsimplified(needed))
+    return offsets, end
 
 
 def aligned_expr(sizes: Collection[AnySize]) -> tirx.Expr:

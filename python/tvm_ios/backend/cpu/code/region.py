@@ -8,15 +8,16 @@ at the same time share memory. Values that are concatenated in place lie inside 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from tvm import relax
 
 from ....lowering.implementation import Implementation, Slot
 from ....ops.tensor import TensorSpec
-from ....sizes.size import AnySize, OpenSizes
+from ....sizes.size import AnySize, OpenSizes, unsimplified_sum
 from ..kernels.kernel import Finding, Kernel
 from ..stage.stage import CpuStage
 from .workspace import plan_workspace, tensors_of
@@ -144,12 +145,13 @@ def form_region(
         {part.root for part, _ in finding},
     )
 
-    def place(key: object, offset: int) -> Place:
+    @cache
+    def place(key: Hashable, offset: AnySize) -> Place:
         if key in parameter:
             return Place(parameter[key], offset)
         if isinstance(key, int) and key in constants:
             return Place(None, constants[key] + offset)
-        return Place(workspace, offsets[key] + offset)
+        return Place(workspace, unsimplified_sum(offsets[key], offset))
 
     places = {
         name: tuple(place(t.root, t.begin) for t in entries) for name, entries in tensors.items()

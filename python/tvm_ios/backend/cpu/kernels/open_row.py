@@ -76,8 +76,7 @@ def widths_below(width: int) -> tuple[int, ...]:
     """Return the widths of tiles that cover up to ``width`` elements, the largest first."""
     widths = [width]
     while widths[-1] > 1:
-        last = widths[-1]
-        widths.append(last - 1 if last <= _FEW else int(last * _NARROWER))
+        widths.append(-(-widths[-1] // 2))
     return tuple(widths)
 
 

@@ -13,10 +13,19 @@ from ..sizes.size import AnyShape, AnySize
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """The shape and type of a tensor in memory; sizes may be open."""
+    """A tensor in memory; sizes may be open.
+
+    Attributes
+    ----------
+    shape : tuple of sizes
+    dtype : str
+    strides : tuple of sizes or None
+        How many elements lie from one element of each axis to the next; None if row-major.
+    """
 
     shape: AnyShape
     dtype: str = "float32"
+    strides: AnyShape | None = None
 
     @property
     def num_elements(self) -> AnySize:

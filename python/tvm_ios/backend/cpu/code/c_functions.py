@@ -55,7 +55,7 @@ def pointer_function(kernel: Kernel, phase: int, name: str) -> tirx.PrimFunc:
         for variable in _dimensions(kernel):
             T.arg(variable.name, variable)
         buffers = [
-            T.decl_buffer(spec.shape, spec.dtype, data=pointer, layout=None)
+            T.decl_buffer(spec.shape, spec.dtype, pointer, spec.strides, layout=None)
             for pointer, spec in zip(pointers, kernel.tensors, strict=True)
         ]
         # TVM adds this to public functions: the device of local memory.

@@ -20,7 +20,7 @@ import numpy as np
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from .emit import splat
+from .emit import recast, splat
 from .functions import keep, lanes_in
 
 Expr = Any
@@ -95,7 +95,7 @@ def rounded(value: Expr) -> Expr:
 
 def as_dot2(buffer: Any, shape: Sequence[int]) -> Any:
     """Return a buffer of bfloat16 as one of dot2 operands, which has half as many elements."""
-    return T.decl_buffer(tuple(shape), DOT2, data=buffer.data, layout=None)
+    return recast(buffer, shape, DOT2)
 
 
 def joined(first: Expr, second: Expr | None = None) -> Expr:

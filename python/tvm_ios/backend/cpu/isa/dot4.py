@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from tvm.tirx.script import builder as T
 
-from .emit import splat
+from .emit import recast, splat
 from .functions import lanes_in
 from .int8 import FACTORS
 
@@ -126,7 +126,7 @@ def small(factors: np.ndarray, axis: int) -> bool:
 
 def as_dot4(buffer: Any, shape: Sequence[int]) -> Any:
     """Return a buffer of bytes, or of factors, as one of the operands of a given shape."""
-    return T.decl_buffer(tuple(shape), DOT4, data=buffer.data, layout=None)
+    return recast(buffer, shape, DOT4)
 
 
 def dot(total: Expr, a: Expr, b: Expr, instructions: Dot4 | None) -> Expr:

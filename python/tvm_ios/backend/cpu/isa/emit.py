@@ -32,6 +32,19 @@ def shuffled(vectors: Sequence[Expr], elements: Sequence[int]) -> Expr:
     return tirx.Shuffle(list(vectors), [tirx.IntImm("int32", e) for e in elements])
 
 
+def recast(buffer: Any, shape: Sequence[AnySize], dtype: str) -> Any:
+    """Return a buffer as one of longer elements, of which the last axis has fewer.
+
+    In another number of axes it must be row-major.
+    """
+    strides = None
+    if len(buffer.strides) == len(shape):
+        *before, last = buffer.strides
+        together = buffer.shape[-1] // shape[-1]
+        strides = [*(stride // together for stride in before), last]
+    return T.decl_buffer(tuple(shape), dtype, buffer.data, strides, layout=None)
+
+
 def zeros(lanes: int) -> Expr:
     """Return a vector of float32 zeros."""
     return splat(T.float32(0), lanes)

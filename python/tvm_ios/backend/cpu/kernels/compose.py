@@ -105,7 +105,11 @@ def _reshaped(specs: Sequence[TensorSpec], shapes: Sequence[AnyShape]) -> tuple[
         if not known_equal(spec.num_elements, math.prod(shape)):
             assert is_open((*spec.shape, *shape)), "a view has as many elements"
             raise NoRule  # equal sizes that are written differently, which is not proven
-    return tuple(replace(spec, shape=tuple(shape)) for spec, shape in pairs)
+    return tuple(spec if _same(spec, s) else TensorSpec(tuple(s), spec.dtype) for spec, s in pairs)
+
+
+def _same(spec: TensorSpec, shape: AnyShape) -> bool:
+    return len(spec.shape) == len(shape) and all(map(known_equal, spec.shape, shape))
 
 
 def _view(buffer: Any, spec: TensorSpec) -> Any:
@@ -116,4 +120,4 @@ def _view(buffer: Any, spec: TensorSpec) -> Any:
     sizes = tuple(int(n) if isinstance(n, int | tirx.IntImm) else None for n in buffer.shape)
     if sizes == spec.shape:
         return buffer
-    return T.decl_buffer(spec.shape, spec.dtype, data=buffer.data, layout=None)
+    return T.decl_buffer(spec.shape, spec.dtype, buffer.data, spec.strides, layout=None)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory layouts of feature maps.
 
-A blocked feature map is ``[N, ceil(C / b), H * W, b]``. The ``b`` channels of a block, the lanes of
+A blocked feature map is ``[N, ceil(C / b), H * W, b]``, row-major, or if ``N`` is open with the
+images of a block one after another: then a concatenation along the channels is its parts, one after
+another, for any number of images. The ``b`` channels of a block, the lanes of
 one vector, are neighbours in memory, so that a kernel computes ``b`` output channels in one
 register. Lanes beyond ``C`` hold undefined values, and readers must ignore them. Height and width
 are one axis because a pointwise kernel does not distinguish rows.
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....ops.tensor import TensorSpec
-from ....sizes.size import AnySize
+from ....sizes.size import AnySize, Size
 from ..isa.bfloat16 import nearest
 
 
@@ -31,7 +33,11 @@ class Layout:
             return TensorSpec(tuple(shape), dtype)
         n, c, h, w = shape
         assert isinstance(c, int), "the number of channels is known"
-        return TensorSpec((n, blocks(c, self.block), h * w, self.block), dtype)
+        sizes = (n, blocks(c, self.block), h * w, self.block)
+        if not isinstance(n, Size):
+            return TensorSpec(sizes, dtype)
+        plane = h * w * self.block
+        return TensorSpec(sizes, dtype, (plane, n * plane, self.block, 1))
 
     def pack(self, data: np.ndarray) -> np.ndarray:
         """Copy a row-major array ``[N, C, H, W]`` into this layout."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Concatenation in place: which parts of blocked feature maps need no copy.
 
-Along the channels of blocked feature maps of one image, a concatenation consists of its parts one
-after another, provided that each begins at a whole block.
+Along the channels of blocked feature maps of one image, or of an open number of images, a
+concatenation consists of its parts one after another, provided that each begins at a whole block.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ....graph.operators import Operator
 from ....lowering.implementation import Implementation
 from ....lowering.inplace import Concatenation, Slots, parts_of, place
 from ....relax_ir.expressions import static_shape
+from ....sizes.size import is_open
 from ..kernels.kernel import Kernel
 from ..kernels.maps.concat import whole_blocks
 from .base import CpuLoweredGraph
@@ -48,12 +49,14 @@ def place_concatenations(lowered: CpuLoweredGraph) -> CpuLoweredGraph:
 
 
 def _concatenation(lowered: CpuLoweredGraph, op: Operator) -> Concatenation | None:
-    """Return an operator that concatenates parts of one image that begin at whole blocks."""
+    """Return an operator that concatenates parts that begin at whole blocks, one after another."""
     if op.kind != "concat" or op.outputs[0] not in lowered.layouts:
         return None
     parts, layout = parts_of(op), lowered.layouts[op.outputs[0]]
     shapes = [static_shape(part, "a feature map") for part in parts]
-    if not parts or shapes[0][0] != 1 or not whole_blocks(_channels(shapes), layout):
+    if not parts or not whole_blocks(_channels(shapes), layout):
+        return None
+    if not is_open(shapes[0][:1]) and shapes[0][0] != 1:
         return None
     narrow = lowered.narrow.get(op.outputs[0])
     element = _BYTES if narrow is None else narrow.num_bytes

@@ -391,6 +391,13 @@ MUTANTS = (
         (f"{_HALF}::test_other_numbers_of_workers",),
     ),
     Mutant(
+        "the blocks of an image of an open batch lie one after another",
+        "python/tvm_ios/backend/cpu/kernels/layout.py",
+        "(plane, n * plane, self.block, 1)",
+        "(sizes[1] * plane, plane, self.block, 1)",
+        ("backend/cpu/rules/test_inplace.py::test_any_batch",),
+    ),
+    Mutant(
         "schedules share the memory of the first one's kernels",
         "python/tvm_ios/compiler/scheduler.py",
         "lower(schedule), builder.lowered",

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import tvm
+from tvm import relax
 
+import tvm_ios
 from support.concatenating import (
     dense,
     in_two,
@@ -23,6 +27,8 @@ from support.networks import (
     relax_module,
 )
 from tvm_ios.compiler.scheduler import Scheduler
+from tvm_ios.frontend.relax_modules import from_relax
+from tvm_ios.sizes.size import OpenSizes
 
 LANES = isa_of(NATIVE)[0].lanes
 
@@ -40,16 +46,37 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("body", "channels", "copied"), CASES.values(), ids=CASES)
-def test_what_is_copied(body, channels: int, copied: int) -> None:
-    mod = relax_module(body, (1, channels, 5, 6))
+def _of_open_batch(body, channels: int) -> tvm.IRModule:
+    batch = tvm.tirx.Var("n", "int64")
+    return relax_module(body, relax.TensorType((batch, channels, 5, 6), "float32"))
+
+
+def _copied(mod: tvm.IRModule) -> int:
+    """Return how many parts of concatenations are copied."""
     scheduler = Scheduler.prepare(mod, NATIVE, cost_model=few_stages)
     concats = [
         i
         for i in scheduler.stage_builder.lowered.implementations
         if scheduler.graph.operators[i.operators[0]].kind == "concat"
     ]
-    assert sum(len(i.inputs) for i in concats) == copied
+    return sum(len(i.inputs) for i in concats)
+
+
+@pytest.mark.parametrize(("body", "channels", "copied"), CASES.values(), ids=CASES)
+def test_what_is_copied(body, channels: int, copied: int) -> None:
+    assert _copied(relax_module(body, (1, channels, 5, 6))) == copied
+    opened = OpenSizes()
+    assert _copied(from_relax(_of_open_batch(body, channels), opened=opened)) == copied
+
+
+@pytest.mark.parametrize(("body", "channels", "copied"), CASES.values(), ids=CASES)
+def test_any_batch(body, channels: int, copied: int) -> None:
+    model = tvm_ios.compile(_of_open_batch(body, channels), search=False, threads=2)
+    for batch in (1, 2, 5):
+        shape = (batch, channels, 5, 6)
+        x = np.random.default_rng(batch).standard_normal(shape).astype("float32")
+        fixed = tvm_ios.compile(relax_module(body, shape), search=False, threads=1)
+        np.testing.assert_allclose(model(x), fixed(x), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

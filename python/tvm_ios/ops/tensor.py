@@ -33,6 +33,13 @@ class TensorSpec:
         return math.prod(self.shape)
 
     @property
+    def steps(self) -> AnyShape:
+        """How many elements lie from one element of each axis to the next."""
+        if self.strides is not None:
+            return self.strides
+        return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+
+    @property
     def num_bytes(self) -> AnySize:
         """The size in bytes."""
         return self.num_elements * (int("".join(filter(str.isdigit, self.dtype)) or 8) // 8)

@@ -20,6 +20,7 @@ from ....ops.epilogue import Broadcast
 from ....ops.tensor import TensorSpec
 from ....relax_ir.constants import constant_array
 from ....relax_ir.expressions import static_shape
+from ....sizes.size import known_equal
 from ..core import Core
 from ..isa.bfloat16 import Bfloat16, nearest
 from ..isa.int8 import Grid
@@ -128,9 +129,22 @@ class InputBinder:
         outputs : sequence of relax.Var
             Its results.
         """
+        for spec, binding in zip(kernel.inputs, bindings, strict=True):
+            conversion = binding.conversion
+            self._check_layout(spec if conversion is None else conversion.inputs[0], binding.value)
         read = [b.value if b.conversion is None else None for b in bindings]
         stored = with_storage(kernel, self._formats(read), self._formats(outputs))
         return apply_conversions(stored, bindings)
+
+    def _check_layout(self, spec: TensorSpec, value: Value) -> None:
+        """Make sure that a blocked feature map is read as it lies in memory."""
+        if isinstance(value, np.ndarray) or not self.layout(value).block:
+            return
+        whole = self.layout(value).spec(static_shape(value, "a feature map"))
+        same = len(spec.shape) == len(whole.shape) and all(
+            map(known_equal, (*spec.shape, *spec.steps), (*whole.shape, *whole.steps))
+        )
+        assert same, "a feature map is read as it lies in memory"
 
     def _conversion(self, expr: relax.Expr, layout: Layout, dtype: str = "float32") -> Kernel:
         """Return the kernel that moves numbers of a type to another layout."""

@@ -17,6 +17,7 @@ from ....graph.operators import Operator
 from ....graph.rearrange import Rearrangement
 from ....lowering.no_rule import NoRule, shape_of
 from ....ops.strides import Strides
+from ....sizes.size import AnyShape, AnySize, known_equal
 from ..kernels.compose import with_shapes
 from ..kernels.layout import PLAIN, Layout
 from ..kernels.rows.strided import strided_kernel
@@ -39,15 +40,20 @@ def to_channels_last(op: Operator, binder: InputBinder, config: LoweringConfig) 
     if not layout.block or len(result) != 4:
         raise NoRule
     n, h, w, c = result
+    if not all(map(known_equal, shape_of(source), (n, c, h, w))):
+        raise NoRule  # the strides of some permutations of other maps are the same
     _check(moved, (c * h * w, w, 1, h * w), c, layout)
     memory = (n, h * w, c // layout.block, layout.block)
-    steps = (c * h * w, layout.block, h * w * layout.block, 1)
+    image = layout.spec((n, c, h, w))
+    across, down, pixel, lane = image.steps
+    steps = Strides(math.prod(result), (across, pixel, down, lane))
     arguments = tuple(_broadcast(expr, result, memory) for expr in op.arguments)
-    strided = StridedMap(memory, Strides(math.prod(result), steps), op.epilogue, arguments)
+    strided = StridedMap(memory, steps, op.epilogue, arguments)
     bindings = (InputBinding(source), *map(binder.plain, op.arguments))
-    shapes = [layout.spec((n, c, h, w)).shape, *map(shape_of, op.arguments)]
+    shapes = [image.shape, *map(shape_of, op.arguments)]
     kernel = with_shapes(strided_kernel(strided, config.core), shapes, [result])
-    return Choice(replace(kernel, order="rows"), bindings, PLAIN)
+    inputs = (image, *kernel.inputs[1:])
+    return Choice(replace(kernel, inputs=inputs, order="rows"), bindings, PLAIN)
 
 
 def to_channels_first(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
@@ -64,21 +70,25 @@ def to_channels_first(op: Operator, binder: InputBinder, config: LoweringConfig)
         raise NoRule
     _, c, h, w = result
     _check(moved, (c * h * w, 1, w * c, c), c, layout)
-    block = layout.block
-    memory = layout.spec(result).shape
-    natural = (c * h * w, h * w * block, block, 1)
-    kinds = {
-        "full": Strides(math.prod(result), natural),
-        "channel": Strides(c, (0, block, 0, 1)),
-    }
-    strides = Strides(math.prod(result), (c * h * w, block, c, 1))
+    image, block = layout.spec(result), layout.block
+    axes = (0, 1, 2, 3) if image.strides is None else (1, 0, 2, 3)  # as they are in memory
+
+    def along(steps: AnyShape, size: AnySize) -> Strides:
+        return Strides(size, tuple(steps[axis] for axis in axes))
+
+    size = math.prod(result)
+    kinds = {"full": along(image.steps, size), "channel": along((0, block, 0, 1), c)}
     inputs = epilogue_inputs(op, binder, layout)
     arguments = tuple(kinds[kind] for kind in op.epilogue.arguments)
-    strided = StridedMap(memory, strides, op.epilogue, arguments)
-    specs = {"full": memory, "channel": layout.spec((1, c, 1, 1)).shape}
-    shapes = [shape_of(source), *(specs[kind] for kind in op.epilogue.arguments)]
-    kernel = with_shapes(strided_kernel(strided, core), shapes, [memory])
-    return Choice(replace(kernel, order="channels"), (binder.plain(source), *inputs), layout)
+    memory = tuple(image.shape[axis] for axis in axes)
+    steps = along((c * h * w, block, c, 1), size)
+    kernel = strided_kernel(StridedMap(memory, steps, op.epilogue, arguments), core)
+    specs = {"full": image, "channel": layout.spec((1, c, 1, 1))}
+    read = [specs[kind] for kind in op.epilogue.arguments]
+    shapes = [shape_of(source), *(spec.shape for spec in read)]
+    kernel = with_shapes(kernel, shapes, [image.shape])
+    kernel = replace(kernel, inputs=(kernel.inputs[0], *read), outputs=(image,), order="channels")
+    return Choice(kernel, (binder.plain(source), *inputs), layout)
 
 
 def _check(moved: Rearrangement, steps: tuple[int, ...], channels: int, layout: Layout) -> None:

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import tvm
 from tvm import relax
 
+import tvm_ios
 from support.networks import NATIVE, check_scheduled, constant, conv, isa_of, relax_module
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.options import Options
@@ -41,6 +44,31 @@ def test_there_and_back(channels: int, batch: int) -> None:
     inside = [k for k in kernels if k.name in ("copy", "map", "depthwise")]
     assert len(inside) >= 6
     assert all(len(kernel.phases) == 1 for kernel in inside)  # no conversion comes first
+
+
+def test_there_and_back_of_any_batch() -> None:
+    def body(emit, x):
+        x = emit(conv(x, 2 * LANES, 3, padding=1))
+        return emit(conv(block(emit, x, 2 * LANES), 20, 1, seed=9))
+
+    batch = tvm.tirx.Var("n", "int64")
+    mod = relax_module(body, relax.TensorType((batch, 3, 7, 9), "float32"))
+    model = tvm_ios.compile(mod, search=False, threads=2)
+    for size in (1, 2, 5):
+        shape = (size, 3, 7, 9)
+        x = np.random.default_rng(size).standard_normal(shape).astype("float32")
+        fixed = tvm_ios.compile(relax_module(body, shape), search=False, threads=1)
+        np.testing.assert_allclose(model(x), fixed(x), rtol=1e-4, atol=1e-4)
+
+
+def test_rows_of_a_map_of_one_channel() -> None:
+    """The permutation is that of a map whose channels are these columns."""
+
+    def body(emit, x):
+        x = emit(conv(emit(conv(x, LANES, 1)), 1, 1, seed=1))
+        return emit(op.negative(emit(op.permute_dims(x, (2, 1, 0, 3)))))
+
+    check_scheduled(relax_module(body, (1, 3, 2 * LANES, 2 * LANES)))
 
 
 @pytest.mark.parametrize("axes", [(0, 2, 3, 1), (0, 3, 2, 1), (0, 1, 3, 2), (1, 0, 2, 3)])

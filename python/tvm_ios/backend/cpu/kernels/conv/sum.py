@@ -18,7 +18,7 @@ from .....ops.epilogue import Epilogue
 from .....ops.tir_function import tile_scope
 from ...core import Core
 from ..factors import Factors
-from ..kernel import Kernel, Phase
+from ..kernel import Kernel, phase
 from ..layout import Layout
 from ..taps import ColumnTile
 from .conv2d import ConvEmitter
@@ -77,7 +77,7 @@ def conv2d_sum_kernel(
         key=("conv2d_sum", convs, tuple(in_layouts), out_layout, core, factors),
         inputs=(*feature_maps, *lead.input_specs()[2:]),
         outputs=lead.output_specs(),
-        phases=(Phase(lead.num_tiles, emitter.emit, sources=lead.tile_type.sources(lead)),),
+        phases=(phase(lead.num_tiles, emitter.emit, sources=lead.tile_type.sources(lead)),),
         narrows=True,
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -58,7 +59,8 @@ def copy_kernel(spec: TensorSpec, core: Core) -> Kernel:
     """Return the kernel that copies a tensor."""
     size = math.prod(spec.shape)
     kernel = strided_kernel(StridedMap((size,), Strides(size, (1,))), core)
-    return with_shapes(kernel, [spec.shape], [spec.shape])
+    copying = with_shapes(kernel, [spec.shape], [spec.shape])
+    return replace(copying, inputs=(spec,), outputs=(spec,))
 
 
 class _Map:

@@ -135,3 +135,13 @@ def test_rows_are_not_written_before_the_begin_of_a_cache(tmp_path: Path) -> Non
     )
     with pytest.raises(IndexError, match="must be from 0 to 5, got -1"):
         compiled(tmp_path, node)
+
+
+def test_limits_that_are_no_half_precision_numbers(tmp_path: Path) -> None:
+    """The numbers on both sides of a limit are half precision; the limit and the bias are not."""
+    x = np.arange(0x3400, 0x3440, dtype="uint16").view("float16")  # from 0.25 on
+    x = np.concatenate([x, -x])
+    limit = {"lambd": float(x[5]) - 1e-5, "bias": 0.1}
+    y = _run(tmp_path / "m.onnx", x, "Shrink", **limit)
+    (wanted,) = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"x": x})
+    np.testing.assert_array_equal(y, wanted)

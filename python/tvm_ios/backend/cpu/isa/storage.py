@@ -83,11 +83,24 @@ class Stored:
     buffer: Any
     format: Format
 
+    @property
+    def dtype(self) -> str:
+        """The type of the numbers that are read."""
+        zero = T.cast(T.int32(0), self.format.dtype)
+        return str(self.format.widened(zero).ty.dtype)
+
     def __getitem__(self, place: Any) -> Expr:
         return self.format.widened(self.buffer[place])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.buffer, name)
+
+
+def viewed(buffer: Any, shape: Sequence[Any], strides: Sequence[Any] | None = None) -> Any:
+    """Return the memory of a buffer in another shape, of the same numbers."""
+    if isinstance(buffer, Stored):
+        return Stored(viewed(buffer.buffer, shape, strides), buffer.format)
+    return T.decl_buffer(tuple(shape), buffer.dtype, buffer.data, strides, layout=None)
 
 
 def store(buffer: Any, value: Expr, place: Sequence[Expr]) -> None:

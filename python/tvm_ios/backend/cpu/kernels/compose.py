@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as T
 from ....lowering.no_rule import NoRule
 from ....ops.tensor import TensorSpec
 from ....sizes.size import AnyShape, is_open, known_equal
-from ..isa.storage import Stored
+from ..isa.storage import viewed
 from .kernel import SHARES, Emit, Kernel, Phase, by_shares
 
 
@@ -44,12 +44,12 @@ def with_shapes(kernel: Kernel, inputs: Sequence[AnyShape], outputs: Sequence[An
         key=(kernel.key, tuple(inputs), tuple(outputs)),
     )
 
-    def viewed(emit: Emit) -> Emit:
+    def on_views(emit: Emit) -> Emit:
         return lambda buffers, *rest: emit(
             [_view(b, s) for b, s in zip(buffers, kernel.tensors, strict=True)], *rest
         )
 
-    return replace(result, phases=tuple(replace(p, emit=viewed(p.emit)) for p in kernel.phases))
+    return replace(result, phases=tuple(replace(p, emit=on_views(p.emit)) for p in kernel.phases))
 
 
 def fused_horizontally(kernels: Sequence[Kernel]) -> Kernel:
@@ -114,10 +114,7 @@ def _same(spec: TensorSpec, shape: AnyShape) -> bool:
 
 def _view(buffer: Any, spec: TensorSpec) -> Any:
     """Return the memory of ``buffer`` in the shape of ``spec``."""
-    if isinstance(buffer, Stored):
-        viewed = _view(buffer.buffer, replace(spec, dtype=buffer.format.dtype))
-        return Stored(viewed, buffer.format)
     sizes = tuple(int(n) if isinstance(n, int | tirx.IntImm) else None for n in buffer.shape)
     if sizes == spec.shape:
         return buffer
-    return T.decl_buffer(spec.shape, spec.dtype, buffer.data, spec.strides, layout=None)
+    return viewed(buffer, spec.shape, spec.strides)

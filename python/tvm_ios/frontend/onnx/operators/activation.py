@@ -141,9 +141,9 @@ def shrink(
 ) -> relax.Expr:
     """Move elements towards 0 by the bias; those within the threshold become 0."""
     dtype = dtype_of(data)
-    if not is_float(dtype):
-        wide = shrink(emit, emit.cast(data, "float64"), bias=bias, lambd=lambd)
-        return emit.cast(wide, dtype)
+    if dtype not in ("float32", "float64"):  # of which the limit and the bias may be no values
+        wide = emit.cast(data, "float32" if is_float(dtype) else "float64")
+        return emit.cast(shrink(emit, wide, bias=bias, lambd=lambd), dtype)
     limit, moved = relax.const(lambd, dtype), emit.scalar(bias, data)
     below = emit(relax.op.less(data, emit.scalar(-lambd, data)))
     above = emit(relax.op.greater(data, limit))

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tvm.tirx.script import builder as T
-
 from .....ops.epilogue import NOTHING, Epilogue
 from .....ops.tensor import TensorSpec
 from .....ops.window import Window
 from .....sizes.arithmetic import ceil_div
 from .....sizes.size import AnySize, hint_of, is_open
 from ...core import Core
+from ...isa.storage import viewed
 from ..factors import Factors, Multiplication
 from ..layout import Layout, blocks
 from ..taps import tap_groups
@@ -229,7 +228,7 @@ class ConvShape:
         shape, step = self.input_specs()[0].shape, self.multiplication.step
         if self.conv.is_open and self.flat and not self.source.block:
             shape = (*shape[:2], self.columns.size)
-            image = T.decl_buffer(shape, image.dtype, data=image.data, layout=None)
+            image = viewed(image, shape)
         if step > 1:
             shape = (*shape[:-1], shape[-1] // step)
         together = self.multiplication.together

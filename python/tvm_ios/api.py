@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ import tvm
 from .backend.base import AnyKind
 from .backend.registry import kind_of
 from .compiler import artifact, signatures, steps
-from .compiler.any_shape import networks_of_any_shape
+from .compiler.any_shape import Load, at_sizes, networks_of_any_shape, with_any_shape
 from .compiler.scheduler import Scheduler
 from .frontend import pytorch
 from .frontend.dimensions import Given
@@ -34,6 +34,9 @@ from .support.errors import ModelError, OpenShapeError, OptionError, device_erro
 from .support.files import replacing
 from .support.folders import TemporaryFolder
 from .support.progress import COMPILING, numbering, working
+
+_Read = Callable[["_Source", OpenSizes | None], Scheduler]
+"""Reads and prepares a network; dimensions that stay open become those of the sizes."""
 
 
 class CompiledModel:
@@ -152,13 +155,13 @@ def compile(
         Values for the dimensions that a model leaves open; see
         :func:`tvm_ios.frontend.models.load_model`.
     shapes : mapping of str to sequence of shapes, optional
-        Several shapes of inputs, by name: the model takes each of them, with a schedule of its own.
+        One or several shapes of inputs, by name: each has a function and a schedule of its own.
         Every input that is named has as many; those that are not keep their shape. Inputs of a
-        module have the names of its ``forward``'s parameters.
+        module have the names of its ``forward``'s parameters. A model that leaves dimensions open
+        takes any other sizes, too.
     batch_sizes : sequence of int, optional
-        The same for several batch sizes. Other batches are split into parts of these sizes, and
-        padded, unless the network mixes the rows of a batch. Without, an ONNX file that leaves the
-        batch open, and nothing else, has the sizes 1, which alone is searched, and 4.
+        The same for several batch sizes. Where a model has no open dimensions, other batches are
+        split into parts of these sizes, and padded, unless the network mixes the rows of a batch.
     dims : mapping of str to int or (int, int), optional
         Sizes of the dimensions that a model leaves open, by their names; or bounds, between which
         they stay open. What is open may be of any size.
@@ -204,30 +207,26 @@ def compile(
     with ExitStack() as stack:
         stack.enter_context(numbering(() if searches else COMPILING))
 
-        def read(source: _Source, opened: OpenSizes | None = None) -> Scheduler:
+        def read(source: _Source, opened: OpenSizes | None) -> Scheduler:
             with working("reading the network"):
                 mod = source.load(opened)
             prepared = steps.prepare(kind, mod, resolved, chosen_options, runner, sample=sample)
             return stack.enter_context(closing(prepared))
 
-        networks: signatures.Networks
+        def choose(scheduler: Scheduler) -> Schedule:
+            return steps.choose(scheduler, given, search=search)
+
         failure: OpenShapeError | None = None
-        try:
-            schedulers = list(map(read, sources))
-        except OpenShapeError as error:
-            if kind.device != "cpu" or len(sources) > 1 or given is not None or sample is not None:
-                raise
-            failure = error
-        if failure is None:
-            networks = [(s, steps.choose(s, given, search=search)) for s in schedulers]
+        if shapes or batch_sizes:
+            networks = _at_named_sizes(source, sources, read, choose)
         else:
-            networks = networks_of_any_shape(
-                lambda opened=None, shapes=None, batch=None: read(
-                    source.with_sizes(shapes, batch), opened
-                ),
-                failure,
-                search=search,
-            )
+            try:
+                networks = [(scheduler := read(source, None), choose(scheduler))]
+            except OpenShapeError as error:
+                if kind.device != "cpu" or given is not None or sample is not None:
+                    raise
+                failure = error
+                networks = networks_of_any_shape(_loader(source, read), failure, search=search)
         folder = TemporaryFolder()
         path = folder.path / "model.so"
         if len(networks) > 1 or failure is not None:
@@ -235,6 +234,24 @@ def compile(
         else:
             steps.write(steps.build(*networks[0]), path)
     return CompiledModel(path, folder, device_id)
+
+
+def _loader(source: _Source, read: _Read) -> Load:
+    return lambda opened=None, shapes=None, batch=None: read(
+        source.with_sizes(shapes, batch), opened
+    )
+
+
+def _at_named_sizes(
+    source: _Source,
+    sources: Sequence[_Source],
+    read: _Read,
+    choose: Callable[[Scheduler], Schedule],
+) -> signatures.Networks:
+    """Return a function for each of several sizes, and one of any sizes if there is such."""
+    schedulers = [at_sizes(_loader(each, read)) for each in sources]
+    networks = [(scheduler, choose(scheduler)) for scheduler in schedulers]
+    return networks if source.examples else with_any_shape(networks, _loader(source, read))
 
 
 def _exported(model: Any, examples: Sequence[Any] | None, dynamic_shapes: Any) -> Any:
@@ -342,6 +359,9 @@ class _Source:
 
     def at_shapes(self, shapes: Mapping[str, Sequence[Sequence[int]]]) -> list[_Source]:
         """Return the sources of the network at several shapes."""
+        for name, its in shapes.items():
+            if not all(isinstance(shape, Sequence) for shape in its):
+                raise OptionError(f"shapes of {name} must be a list of shapes; got {its!r}.")
         if len({len(its) for its in shapes.values()}) > 1:
             raise OptionError("Every input in shapes must have as many of them as the others.")
         choices = [

@@ -7,11 +7,12 @@ import argparse
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..compiler import signatures, steps
-from ..compiler.any_shape import networks_of_any_shape
+from ..compiler.any_shape import Load, at_sizes, networks_of_any_shape, with_any_shape
 from ..compiler.artifact import Serving
 from ..compiler.scheduler import Scheduler
 from ..compiler.signatures import Networks
@@ -82,8 +83,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--one-library",
         action="store_true",
-        help="compile one library for all --batch-sizes; it takes any other batch, too, unless the "
-        "network mixes the rows of a batch",
+        help="compile one library for all --batch-sizes; it takes any other batch, too, if the "
+        "model leaves it open or does not mix the rows of a batch",
     )
     parser.add_argument(
         "--shapes",
@@ -91,7 +92,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="append",
         default=[],
         metavar='"NAME:[N,...],..."',
-        help="compile one library for several shapes of the inputs; repeat the option for each",
+        help="compile one library, with a function of its own for these shapes of the inputs; "
+        "repeat the option for others; any other sizes of open dimensions are taken, too",
     )
     parser.add_argument(
         "--no-search",
@@ -127,18 +129,21 @@ def run(args: argparse.Namespace) -> None:
         failure: OpenShapeError | None = None
         try:
             networks = _scheduled(request, args, sizes)
+            if shared:
+                networks = with_any_shape(networks, _loader(request))
+                sizes += [_Size(what=_shapes(scheduler)) for scheduler, _ in networks[len(sizes) :]]
         except OpenShapeError as error:
-            if sizes != [_Size()] or _is_of_one_shape(request, args):
+            if shared or sizes != [_Size()] or _is_of_one_shape(request, args):
                 raise
             failure = error
-            networks = _of_any_shape(request, error, search=not args.no_search)
+            networks = networks_of_any_shape(_loader(request), error, search=not args.no_search)
             sizes = [_Size(what=_shapes(scheduler)) for scheduler, _ in networks]
         serving = _write(
             request, networks, drafts, shared=shared or failure is not None, failure=failure
         )
         schedules = [schedule for _, schedule in networks]
-        noted = schedules if failure is None else schedules[:1]  # the one that was searched
-        for schedule, draft in zip(noted, drafts[len(libraries) :], strict=bool(notes)):
+        # What is for any sizes has no notes: it follows the first schedule.
+        for schedule, draft in zip(schedules, drafts[len(libraries) :], strict=False):
             output.write_schedule(draft, schedule)
         interrupt.check()
     if serving is None:
@@ -181,8 +186,6 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError("--batch-sizes and --shapes exclude each other; give one.")
     if args.one_library and not args.batch_sizes:
         raise OptionError("--one-library is for several batch sizes; give --batch-sizes.")
-    if len(args.shapes) == 1:
-        raise OptionError("--shapes is for several shapes; repeat it, or give --input-shapes.")
 
 
 def _flag(name: str) -> str:
@@ -231,8 +234,8 @@ def _is_of_one_shape(request: Request, args: argparse.Namespace) -> bool:
     return bool(args.schedule_in or args.inputs) or request.kind.device != "cpu"
 
 
-def _of_any_shape(request: Request, error: OpenShapeError, *, search: bool) -> Networks:
-    """Return the functions of a network that leaves dimensions open."""
+def _loader(request: Request) -> Load:
+    """Return what reads the network of a request."""
 
     def load(
         opened: OpenSizes | None = None,
@@ -242,7 +245,7 @@ def _of_any_shape(request: Request, error: OpenShapeError, *, search: bool) -> N
         given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
         return request.load(batch, given, opened)[1]
 
-    return networks_of_any_shape(load, error, search=search)
+    return load
 
 
 def _shapes(scheduler: Scheduler) -> str:
@@ -256,7 +259,9 @@ def _scheduled(
     request: Request, args: argparse.Namespace, sizes: Sequence[_Size]
 ) -> list[tuple[Scheduler, Schedule]]:
     """Return the network in each size, with its schedule."""
-    schedulers = [request.load(size.batch, size.shapes)[1] for size in sizes]
+    loader = _loader(request)
+    read = partial(at_sizes, loader) if args.one_library or args.shapes else loader
+    schedulers = [read(shapes=size.shapes, batch=size.batch) for size in sizes]
     if args.batch_sizes and not args.no_search and not any(s.decides for s in schedulers):
         schedules = [*specialise(dict(zip(args.batch_sizes, schedulers, strict=True))).values()]
     else:
@@ -311,7 +316,8 @@ def _report_shared(
         output.print_json({"signatures": named} | asdict(serving))
         return
     console = output.console()
-    console.print(f"{library}: {len(sizes)} shapes for {words.machine(schedules[0])}")
+    shapes = "1 shape" if len(sizes) == 1 else f"{len(sizes)} shapes"
+    console.print(f"{library}: {shapes} for {words.machine(schedules[0])}")
     table = output.table("shape", "operators", "stages", "ms", left=("shape",))
     times = [f"{1e3 * seconds:.3f}" for seconds in serving.seconds] or ["-"] * len(sizes)
     for size, schedule, time in zip(sizes, schedules, times, strict=True):

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tvm-ios show``: a saved schedule as a table or a picture."""
+"""``tvm-ios show``: a saved schedule, or those of a library, as a table or a picture."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 from rich.table import Table
 
 from .. import draw
+from ..compiler import artifact
 from ..draw import words
 from ..measure.profile import NetworkProfile
 from ..schedule.devices import device_terms
@@ -59,6 +61,7 @@ examples:
   tvm-ios show s.json
   tvm-ios show s.json --format html -o s.html
   tvm-ios show s.json --format dot | dot -Tpdf -o s.pdf
+  tvm-ios show model.so
   tvm-ios show s.b1.json s.b32.json
   tvm-ios show sequential.json s.json --format html -o both.html
   tvm-ios show s.json --model model.onnx
@@ -70,17 +73,18 @@ examples:
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "show",
-        help="show a saved schedule, draw it, or compare several",
+        help="show a saved schedule or those of a library, draw them, or compare several",
         description="Print the stages and groups of a schedule and their latencies, draw them, or "
-        "compare several schedules. A picture shows stages as rows, groups as lanes, and the "
-        "tensors that operators exchange.",
+        "compare several schedules. A library has one for each shape that it was compiled for, and "
+        "one for all others if dimensions are open. A picture shows stages as rows, groups as "
+        "lanes, and the tensors that operators exchange.",
         epilog=_EPILOG,
     )
     parser.add_argument(
         "schedules",
         metavar="SCHEDULE",
         nargs="+",
-        help="file that --schedule-out wrote; give several to compare them",
+        help="file that --schedule-out wrote, or library, NAME.so; give several to compare them",
     )
     parser.add_argument(
         "--format",
@@ -101,22 +105,38 @@ def run(args: argparse.Namespace) -> None:
     """Print the schedule, or what tells several apart, or write it to a file."""
     if args.json and args.format != "text":
         raise OptionError(f"--json and --format {args.format} exclude each other; give one.")
-    if args.format in ("dot", "perfetto") and len(args.schedules) > 1:
-        raise OptionError(f"--format {args.format} draws one schedule; give one, or use html.")
     check_timeline(args)
-    schedules = [Schedule.load(path) for path in args.schedules]
+    named = [pair for path in args.schedules for pair in _read(path)]
+    if args.format in ("dot", "perfetto") and len(named) > 1:
+        raise OptionError(f"--format {args.format} draws one schedule; give one, or use html.")
     if args.output is None:
-        _write(args, schedules, sys.stdout)
+        _write(args, named, sys.stdout)
         return
     with replacing(args.output) as (draft,), draft.open("w", encoding="utf-8") as file:
-        _write(args, schedules, file)
+        _write(args, named, file)
 
 
-def _write(args: argparse.Namespace, schedules: Sequence[Schedule], file: TextIO) -> None:
-    titles = args.schedules if len(schedules) > 1 else ()
+_Named = Sequence[tuple[str, Schedule]]
+"""Schedules with their titles."""
+
+
+def _read(path: str) -> _Named:
+    """Return the schedule in a file, or those of a library's functions, by the shapes they take."""
+    if Path(path).suffix != ".so":
+        return [(path, Schedule.load(path))]
+    model = artifact.load(path)
+    described = model.metadata.get("signatures", [model.metadata])
+    schedules = [Schedule.from_dict(each["schedule"], path) for each in described]
+    shapes = [", ".join(map(str, signature.inputs)) for signature in model.signatures]
+    return [*zip(shapes, schedules, strict=True)]
+
+
+def _write(args: argparse.Namespace, named: _Named, file: TextIO) -> None:
+    schedules = [schedule for _, schedule in named]
+    titles = [title for title, _ in named] if len(named) > 1 else ()
     ran = profile(args, schedules[0]) if args.model and args.format == "text" else None
     if args.json:
-        output.print_json(_as_json(schedules, ran), file)
+        output.print_json(_as_json(named, ran), file)
     elif args.format == "svg":
         file.write(draw.svg(schedules, titles))
     elif args.format == "html":
@@ -126,25 +146,25 @@ def _write(args: argparse.Namespace, schedules: Sequence[Schedule], file: TextIO
     elif args.format == "perfetto":
         file.write(timeline(args, schedules[0]))
     else:
-        _write_text(args.schedules, schedules, ran, file)
+        _write_text(titles, schedules, ran, file)
 
 
-def _as_json(schedules: Sequence[Schedule], ran: NetworkProfile | None) -> dict[str, Any]:
-    whole = [schedule.to_dict() for schedule in schedules]
+def _as_json(named: _Named, ran: NetworkProfile | None) -> dict[str, Any]:
+    whole = [schedule.to_dict() for _, schedule in named]
     if len(whole) > 1:
-        return {"schedules": whole}
+        return {"titles": [title for title, _ in named], "schedules": whole}
     return whole[0] if ran is None else {**whole[0], **profiles.as_json(ran)}
 
 
 def _write_text(
-    paths: Sequence[str],
+    titles: Sequence[str],
     schedules: Sequence[Schedule],
     ran: NetworkProfile | None,
     file: TextIO,
 ) -> None:
     console = output.console(file)
     if len(schedules) > 1:
-        for line in _comparison(paths, schedules):
+        for line in _comparison(titles, schedules):
             console.print(line)
         return
     for line in _head(schedules[0]):
@@ -157,18 +177,18 @@ def _write_text(
         console.print(_table(part, None))
 
 
-def _comparison(paths: Sequence[str], schedules: Sequence[Schedule]) -> Iterator[str | Table]:
+def _comparison(titles: Sequence[str], schedules: Sequence[Schedule]) -> Iterator[str | Table]:
     """Yield a table with a row per schedule, and one of their latencies at other batch sizes."""
     table = output.table(
         "schedule", "batch", "threads", "stages", "groups", "merged", "as in the first", "ms",
         "speed-up", left=("schedule",),
     )  # fmt: skip
     first = {frozenset(stage.operators) for stage in schedules[0].stages}
-    for path, schedule in zip(paths, schedules, strict=True):
+    for title, schedule in zip(titles, schedules, strict=True):
         known = schedule.measured or schedule.estimates
         same = sum(frozenset(stage.operators) in first for stage in schedule.stages)
         table.add_row(
-            path,
+            title,
             "-" if schedule.batch is None else str(schedule.batch),
             str(schedule.workers) if device_terms(schedule.target).counted else "-",
             str(len(schedule.stages)),

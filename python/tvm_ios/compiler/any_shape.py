@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network whose dimensions are open, as functions of one library.
 
-One function takes any sizes. Another one, which is searched, is for the sizes that are assumed.
-Where the network cannot be compiled for any sizes, but leaves only the batch open, it is compiled
-for two batch sizes, which serve all others by parts.
+One function takes any sizes. Others, which are searched, are for the sizes that are named, or for
+those that are assumed. Where the network cannot be compiled for any sizes, but leaves only the
+batch open, it is compiled for two batch sizes, which serve all others by parts.
 """
 
 from __future__ import annotations
@@ -72,6 +72,31 @@ def networks_of_any_shape(load: Load, error: OpenShapeError, *, search: bool) ->
     example = load(shapes=_example(general))
     schedule = steps.choose(example)
     return [(example, schedule), (general, general.following(schedule))]
+
+
+def with_any_shape(networks: Networks, load: Load) -> Networks:
+    """Add the function of any sizes to those of sizes that are named, where a network has one.
+
+    Its stages are those of the first schedule.
+    """
+    try:
+        general = load(OpenSizes())
+    except (ModelError, TypeError) as reason:
+        _logger.info("not compiled for any sizes: %s", reason, exc_info=True)
+        return networks
+    if not is_open(general):
+        return networks
+    return [*networks, (general, general.following(networks[0][1]))]
+
+
+def at_sizes(
+    load: Load, shapes: Mapping[str, Sequence[int]] | None = None, batch: int | None = None
+) -> Scheduler:
+    """Return the network of these sizes; sizes are assumed of dimensions that are open besides."""
+    try:
+        return load(None, shapes, batch)
+    except OpenShapeError:
+        return load(None, _example(load(OpenSizes(), shapes, batch)), batch)
 
 
 def _sentence(reason: Exception) -> str:

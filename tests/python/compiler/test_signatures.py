@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -30,13 +32,18 @@ def images(batch: int, size: int = 24) -> np.ndarray:
     return _RANDOM.standard_normal((batch, 3, size, size)).astype("float32")
 
 
+def compiled(path: Path, **sizes: Any) -> tvm_ios.CompiledModel:
+    """Compile a network for some sizes alone, as one that cannot be compiled for any sizes."""
+    with mock.patch.object(tvm_ios.api, "with_any_shape", lambda networks, _: networks):
+        return tvm_ios.compile(path, search=False, threads=2, **sizes)
+
+
 @pytest.fixture(scope="module")
 def branches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A network whose batch is open, and a library of it for three batch sizes."""
     folder = tmp_path_factory.mktemp("branches")
     save_branches(folder / "m.onnx", batch="N")
-    model = tvm_ios.compile(folder / "m.onnx", search=False, threads=2, batch_sizes=[1, 3, 4])
-    model.save(folder / "m.so")
+    compiled(folder / "m.onnx", batch_sizes=[1, 3, 4]).save(folder / "m.so")
     return folder
 
 
@@ -164,7 +171,7 @@ def test_weights_are_there_once(tmp_path: Path) -> None:
         for name, size in (("x", 512), ("y", 1024))
     )
     save(tmp_path / "m.onnx", [node], [x], [y], [numpy_helper.from_array(weights, "w")])
-    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, batch_sizes=[1, 4, 64])
+    model = compiled(tmp_path / "m.onnx", batch_sizes=[1, 4, 64])
     model.save(tmp_path / "m.so")
     assert weights.nbytes < (tmp_path / "m.so").stat().st_size < 1.5 * weights.nbytes
 
@@ -194,7 +201,7 @@ def test_a_network_that_mixes_rows_serves_only_its_own_batches(
         helper.make_node("Sub", ["x", "part"], ["y"]),
     ]
     save_rows(tmp_path / "m.onnx", nodes, share=np.array(share, "float32"))
-    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, batch_sizes=[2, 4])
+    model = compiled(tmp_path / "m.onnx", batch_sizes=[2, 4])
     array = _RANDOM.standard_normal((4, 5)).astype("float32")
     np.testing.assert_allclose(model(array), array - share * array.mean(0), rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match=r"x float32\[4, 5\]; got float32\[3, 5\]"):
@@ -209,7 +216,7 @@ def test_rows_that_meet_where_random_numbers_do_not_show_it(tmp_path: Path) -> N
         helper.make_node("Add", ["x", "rest"], ["y"]),
     ]
     save_rows(tmp_path / "m.onnx", nodes, three=np.array(3.0, "float32"))
-    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, batch_sizes=[2, 4])
+    model = compiled(tmp_path / "m.onnx", batch_sizes=[2, 4])
     array = np.full((4, 5), 5.0, "float32")
     np.testing.assert_allclose(model(array), array + 2.0)
     with pytest.raises(ValueError, match="got"):
@@ -225,7 +232,7 @@ def test_a_network_that_counts_rows_serves_only_its_own_batches(tmp_path: Path) 
     ]
     constants = {"ones": np.ones((9, 1), "float32"), "axis": np.array(0), "zero": np.array([0])}
     save_rows(tmp_path / "m.onnx", nodes, **constants)
-    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, batch_sizes=[2, 4])
+    model = compiled(tmp_path / "m.onnx", batch_sizes=[2, 4])
     array = _RANDOM.standard_normal((4, 5)).astype("float32")
     np.testing.assert_allclose(model(array), array + np.arange(1, 5)[:, None], rtol=1e-5)
     with pytest.raises(ValueError, match="got"):
@@ -236,9 +243,7 @@ def test_lengths_and_batches(tmp_path: Path) -> None:
     """Masked tokens are like absent ones, so that other lengths are padded, too."""
     encoder(tmp_path / "m.onnx")
     sizes = [(1, 8), (4, 8), (1, 32)]
-    model = tvm_ios.compile(
-        tmp_path / "m.onnx", search=False, threads=2, shapes={"ids": sizes, "mask": sizes}
-    )
+    model = compiled(tmp_path / "m.onnx", shapes={"ids": sizes, "mask": sizes})
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
     for batch, length in [*sizes, (3, 8), (7, 5), (2, 20), (5, 31)]:
         ids, mask = tokens(batch, length)
@@ -261,9 +266,7 @@ def test_lengths_and_batches(tmp_path: Path) -> None:
 def test_lengths_are_not_padded_where_padding_is_attended_to(tmp_path: Path) -> None:
     encoder(tmp_path / "m.onnx", masked=False)
     sizes = [(1, 8), (1, 16)]
-    model = tvm_ios.compile(
-        tmp_path / "m.onnx", search=False, threads=2, shapes={"ids": sizes, "mask": sizes}
-    )
+    model = compiled(tmp_path / "m.onnx", shapes={"ids": sizes, "mask": sizes})
     with pytest.raises(ValueError, match="got"):
         model(*tokens(1, 12))
 
@@ -280,9 +283,39 @@ def test_padding_that_few_tokens_would_hide(tmp_path: Path) -> None:
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 16])
     save(tmp_path / "m.onnx", nodes, [ids], [y], [numpy_helper.from_array(table, "table")])
     shapes = {"ids": [(1, 8), (1, 16)]}
-    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, shapes=shapes)
+    model = compiled(tmp_path / "m.onnx", shapes=shapes)
     with pytest.raises(ValueError, match="got"):
         model(np.full((1, 12), 7))
+
+
+def test_named_shapes_and_any_other(tmp_path: Path) -> None:
+    encoder(tmp_path / "m.onnx")
+    sizes = [(1, 8), (2, 16)]
+    shapes = {"ids": sizes, "mask": sizes}
+    model = tvm_ios.compile(tmp_path / "m.onnx", search=False, threads=2, shapes=shapes)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    for batch, length in [*sizes, (3, 8), (7, 5), (1, 33)]:
+        ids, mask = tokens(batch, length)
+        (expected,) = session.run(None, {"ids": ids, "mask": mask})
+        assert relative_error(model(ids, mask), expected) < 1e-5
+    model.save(tmp_path / "m.so")
+    taken = [
+        [i.shape for i in s.inputs] for s in tvm_ios_runtime.load(tmp_path / "m.so").signatures
+    ]
+    assert taken == [[(1, 8)] * 2, [(2, 16)] * 2, [(None, None)] * 2]
+
+
+def test_batches_of_an_image_of_any_size(tmp_path: Path) -> None:
+    """What is open besides has the size that is assumed, in the functions of the batches."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 3, "H", "W"]) for n in "xy")
+    save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [y])
+    flags = ["--batch-sizes", "1,4", "--one-library", "--no-search"]
+    assert main(["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.so"), *flags]) == 0
+    model = tvm_ios_runtime.load(tmp_path / "m.so")
+    batches = [signature.inputs[0].shape[0] for signature in model.signatures]
+    assert batches == [1, 4, None]
+    for array in (images(1, 224), images(4, 224), images(3, 9)):
+        np.testing.assert_array_equal(model(array)[0], np.maximum(array, 0.0))
 
 
 def test_command_line(
@@ -294,7 +327,8 @@ def test_command_line(
     flags = ["--batch-sizes", "1,4", "--one-library", "--no-search", "--no-database"]
     assert main(["compile", "m.onnx", *files, *flags, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert [its["size"] for its in printed["signatures"]] == ["batch 1", "batch 4"]
+    sizes = ["batch 1", "batch 4", "image [N, 3, 24, 24]"]
+    assert [its["size"] for its in printed["signatures"]] == sizes
     assert printed["splits"]
     assert {path.name for path in tmp_path.iterdir()} == {
         "m.onnx", "m.so", "s.b1.json", "s.b4.json",
@@ -307,7 +341,7 @@ def test_command_line(
     np.savez("in.npz", image=images(2, 25))
     capsys.readouterr()
     assert main(["run", "m.so", "-i", "in.npz"]) != 0
-    assert_one_sentence(capsys.readouterr(), "or any other batch")
+    assert_one_sentence(capsys.readouterr(), "image float32[N, 3, 24, 24]; got")
     assert main(["run", "m.so", "--print-time", "--repeat", "2"]) == 0
 
 
@@ -321,7 +355,13 @@ def test_searched_shapes_on_the_command_line(
     # Two workers that wait for each other would take a minute beside other tests.
     flags += ["--threads", "1", "--no-database"]
     assert main(["compile", "m.onnx", "-o", "m.so", *flags]) == 0
-    assert "a smaller size is padded to a larger one" in capsys.readouterr().out
+    capsys.readouterr()
+    assert main(["show", "m.so", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["titles"] == [
+        "ids int64[1, 8], mask float32[1, 8]",
+        "ids int64[1, 16], mask float32[1, 16]",
+        "ids int64[N, L], mask float32[N, L]",
+    ]
     model = tvm_ios.load("m.so")
     session = onnxruntime.InferenceSession("m.onnx")
     ids, mask = tokens(1, 11)
@@ -334,7 +374,6 @@ def test_searched_shapes_on_the_command_line(
     [
         (["--one-library"], "give --batch-sizes"),
         (["--batch-sizes", "1,2", "--shapes", "x:[1]"], "--batch-sizes and --shapes exclude"),
-        (["--shapes", "x:[1]"], "repeat it"),
         (["--shapes", "x:[1]", "--shapes", "x:[2]", "--batch", "1"], "--shapes and --batch"),
     ],
 )
@@ -356,6 +395,8 @@ def test_shapes_that_python_refuses(tmp_path: Path) -> None:
         tvm_ios.compile(path, search=False, shapes={"image": two, "other": two[:1]})
     with pytest.raises(ModelError, match="has no input 'img'"):
         tvm_ios.compile(path, search=False, shapes={"img": two})
+    with pytest.raises(OptionError, match="must be a list of shapes"):
+        tvm_ios.compile(path, search=False, shapes={"image": two[0]})
     with pytest.raises(OptionError, match="Two of the shapes are the same"):
         tvm_ios.compile(path, search=False, batch_sizes=[2, 2])
 

@@ -145,3 +145,19 @@ def test_limits_that_are_no_half_precision_numbers(tmp_path: Path) -> None:
     y = _run(tmp_path / "m.onnx", x, "Shrink", **limit)
     (wanted,) = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"x": x})
     np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("size", range(6, 14))
+def test_strides_beyond_their_window(tmp_path: Path, auto_pad: str, size: int) -> None:
+    """ONNX Runtime takes other elements than ONNX's definition where two or more are left over."""
+    x = np.arange(1, size + 1, dtype="float32").reshape(1, 1, size, 1)
+    about = {"auto_pad": auto_pad, "strides": [4, 1]}
+    weight = np.ones((1, 1, 1, 1), "float32")
+    if -size % 4 < 2:
+        with pytest.raises(ModelError, match="a stride of 4 beyond its window of 1"):
+            _run(tmp_path / "m.onnx", x, "Conv", weight, **about)
+        return
+    y = _run(tmp_path / "m.onnx", x, "Conv", weight, **about)
+    (wanted,) = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"x": x})
+    np.testing.assert_array_equal(y, wanted)

@@ -127,13 +127,28 @@ def window_of(
     total = [0] * rank
     if auto_pad != "VALID":
         total = [
-            largest((ceil_div(size, step) - 1) * step + extent - size, 0)
+            largest(_missing(emit, size, step, extent), 0)
             for size, step, extent in zip(sizes, steps, window.extents, strict=True)
         ]
     half = [number // 2 for number in total]
     rest = [number - less for number, less in zip(total, half, strict=True)]
     before, after = (rest, half) if auto_pad == "SAME_LOWER" else (half, rest)
     return Window(window.kernel, steps, holes, before, after)
+
+
+def _missing(emit: NodeEmitter, size: AnySize, step: int, extent: int) -> AnySize:
+    """Return how much padding windows need that begin with each ``step`` elements.
+
+    Windows that leave out elements at the end of the data need less than none. By ONNX's definition
+    they begin with the first element; ONNX Runtime lets them begin later, and takes other elements.
+    """
+    missing = (ceil_div(size, step) - 1) * step + extent - size
+    if (extent - step if is_open((missing,)) else missing) < -1:
+        raise emit.error(
+            f"has auto_pad, and a stride of {step} beyond its window of {extent}, for which there "
+            "are several definitions; give pads instead."
+        )
+    return missing
 
 
 def with_known_padding(

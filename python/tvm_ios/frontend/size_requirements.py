@@ -143,6 +143,31 @@ def _beside_axis(shapes: Shapes, attrs: Any) -> Pairs:
     yield from (pair for axis, pair in enumerate(zip(indices, data, strict=True)) if axis != place)
 
 
+def _einsum(shapes: Shapes, attrs: Any) -> Pairs:
+    """Each letter is one size, or 1; those that an ellipsis stands for are broadcast.
+
+    Relax counts the operands and the letters.
+    """
+    sizes: dict[str, AnySize] = {}
+    inputs = str(attrs.subscripts).split("->")[0].split(",")
+    ellipses = []
+    for letters, shape in zip(inputs, shapes, strict=False):
+        before, _, after = letters.partition("...")
+        behind = len(shape) - len(after)
+        ellipses.append(shape[len(before) : behind])
+        own = dict[str, AnySize]()
+        for letter, size in zip(
+            before + after, (*shape[: len(before)], *shape[behind:]), strict=False
+        ):
+            yield own.setdefault(letter, size), size
+        for letter, size in own.items():
+            if known_equal(sizes.setdefault(letter, size), 1):
+                sizes[letter] = size
+            elif not known_equal(size, 1):
+                yield sizes[letter], size
+    broadcast(*ellipses)
+
+
 _EQUAL: dict[str, Callable[[Shapes, Any], Pairs]] = {
     "matmul": _matmul,
     **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), _conv),
@@ -156,6 +181,7 @@ _EQUAL: dict[str, Callable[[Shapes, Any], Pairs]] = {
     "broadcast_to": _broadcast,
     "reshape": _reshaped,
     "stack": _same,
+    "einsum": _einsum,
     "scatter_elements": _updates,
     "scatter_nd": _updates_nd,
 }

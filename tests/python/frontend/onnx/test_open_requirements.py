@@ -207,3 +207,27 @@ def test_products_of_integers_have_one_depth(tmp_path: Path, op: str) -> None:
         dtypes={"x": TensorProto.UINT8},
     )
     assert _known(path) == {"c": 300}
+
+
+@pytest.mark.parametrize(
+    ("equation", "known"),
+    [
+        ("bij,kj->bik", {"j": 7}),
+        ("...ij,kj->...k", {"j": 7}),
+        ("iij,kj->ik", {"j": 7, "i": "b"}),
+        ("bij,ki->bk", {"i": 7}),
+    ],
+)
+def test_letters_are_of_one_size(
+    tmp_path: Path, equation: str, known: dict[str, int | str]
+) -> None:
+    path = save(
+        tmp_path / "m.onnx",
+        [node("Einsum", ["x", "w"], ["y"], equation=equation)],
+        {"x": ["b", "i", "j"]},
+        ["y"],
+        [weight("w", 9, 7)],
+    )
+    assert _known(path) == known
+    sizes = {"b": 3, "i": 3, "j": 5, **{name: 7 for name, size in known.items() if size == 7}}
+    assert_any_shape(path, [[tuple(sizes.values())]])

@@ -26,8 +26,7 @@ Expr = Any
 Body = Callable[[Expr, ColumnTile], None]
 """``body(first_column, tile)`` emits one tile."""
 
-_NARROWER = 0.72  # times the next width
-_FEW = 5  # columns, up to which there are tiles of any width
+_FEWER = 4  # times narrower are tiles of rows that are shorter than a tile, where few are
 
 
 def cover_row(window: Window, width: int, body: Body, others: Sequence[Window] = ()) -> None:
@@ -56,7 +55,7 @@ def open_tile(
             whole = tirx.And(whole, w.position(begin + (width - 1), w.kernel - 1) < w.size)
         widths, guarded = widths_below(width), True
     else:
-        widths, guarded = widths_below(width)[1:], False
+        widths, guarded = widths_below(width, _FEWER)[1:], False
         smaller = widths[0] if widths else 0
         whole = tirx.And(end - begin > smaller, end >= width)
         first = T.min(begin, end - width)
@@ -72,11 +71,14 @@ def open_tile(
                 cover(begin, end, widths, width, narrower, lowest=0)
 
 
-def widths_below(width: int) -> tuple[int, ...]:
-    """Return the widths of tiles that cover up to ``width`` elements, the largest first."""
+def widths_below(width: int, divisor: int = 2) -> tuple[int, ...]:
+    """Return the widths of tiles that cover up to ``width`` elements, the largest first.
+
+    Each is the one before by ``divisor``, rounded up.
+    """
     widths = [width]
     while widths[-1] > 1:
-        widths.append(-(-widths[-1] // 2))
+        widths.append(-(-widths[-1] // divisor))
     return tuple(widths)
 
 

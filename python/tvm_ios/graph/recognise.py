@@ -34,6 +34,8 @@ ELEMENTWISE = {
     "log": "log",
     "sqrt": "sqrt",
     "rsqrt": "rsqrt",
+    "sin": "sin",
+    "cos": "cos",
     "tanh": "tanh",
     "sigmoid": "sigmoid",
     "nn.silu": "silu",

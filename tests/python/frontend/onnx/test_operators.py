@@ -161,3 +161,15 @@ def test_strides_beyond_their_window(tmp_path: Path, auto_pad: str, size: int) -
     y = _run(tmp_path / "m.onnx", x, "Conv", weight, **about)
     (wanted,) = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"x": x})
     np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "error"), [("float32", 3e-7), ("float64", 1e-15), ("float16", 3e-3)]
+)
+def test_mish_of_all_numbers(tmp_path: Path, dtype: str, error: float) -> None:
+    ends = [0.0, -0.0, 1e-4, 100.0, -100.0, 3e4, -3e4]
+    x = np.concatenate([np.linspace(-15, 30, 500), ends]).astype(dtype)
+    wide = x.astype("float64")
+    wanted = wide * np.tanh(np.logaddexp(0.0, wide))
+    y = _run(tmp_path / "m.onnx", x, "Mish")
+    np.testing.assert_allclose(y.astype("float64"), wanted, rtol=error, atol=1e-5 * error)

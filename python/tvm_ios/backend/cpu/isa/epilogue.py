@@ -10,8 +10,9 @@ from typing import Any
 from tvm.tirx.script import builder as T
 
 from ....ops.epilogue import Epilogue, Operand
+from .elementwise import FUNCTIONS
 from .emit import splat
-from .functions import FUNCTIONS, keep
+from .functions import keep
 
 Expr = Any
 

@@ -14,6 +14,10 @@ from ..numbers import is_float
 from .table import operator
 
 
+_MOST = {"float16": 5.0}
+"""The number above which ``exp(2 x) / (exp(2 x) + 2)`` is 1, of types that end before 1e17."""
+
+
 @operator("Relu")
 def relu(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
     return emit(relax.op.nn.relu(data))
@@ -112,7 +116,15 @@ def softplus(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
 
 @operator("Mish")
 def mish(emit: NodeEmitter, data: relax.Expr) -> relax.Expr:
-    return emit(relax.op.multiply(data, emit(relax.op.tanh(softplus(emit, data)))))
+    """Return ``x * tanh(softplus(x))``, as ``x * n / (n + 2)`` of ``n = exp(x) * (exp(x) + 2)``.
+
+    Where ``x`` is large, which would overflow, the quotient is 1.
+    """
+    most, two = (emit.scalar(value, data) for value in (_MOST.get(dtype_of(data), 20.0), 2.0))
+    power = emit(relax.op.exp(emit(relax.op.minimum(data, most))))
+    n = emit(relax.op.multiply(power, emit(relax.op.add(power, two))))
+    share = emit(relax.op.divide(n, emit(relax.op.add(n, two))))
+    return emit(relax.op.multiply(data, share))
 
 
 @operator("Swish")

@@ -15,8 +15,8 @@ from tvm.tirx.script import builder as T
 
 from support.networks import NATIVE
 from tvm_ios.backend.cpu.code.functions import build_functions
+from tvm_ios.backend.cpu.isa.elementwise import FUNCTIONS
 from tvm_ios.backend.cpu.isa.epilogue import apply_epilogue
-from tvm_ios.backend.cpu.isa.functions import FUNCTIONS
 from tvm_ios.graph.recognise import ELEMENTWISE
 from tvm_ios.ops.epilogue import Epilogue, Operand, Step
 
@@ -37,6 +37,8 @@ REFERENCES: dict[str, Callable[..., np.ndarray]] = {
     "square": np.square,
     "exp": np.exp,
     "log": np.log,
+    "sin": np.sin,
+    "cos": np.cos,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "tanh": np.tanh,
@@ -113,11 +115,33 @@ def test_errors_are_as_stated(name: str, lanes: int) -> None:
     np.testing.assert_allclose(actual, expected, rtol=relative, atol=absolute)
 
 
+ANGLES = np.concatenate([
+    NEAR_ZERO, -NEAR_ZERO, np.linspace(-10, 10, SIZE // 4), np.linspace(-8192, 8192, SIZE // 4)
+])  # fmt: skip
+QUARTERS = np.pi / 2 * np.arange(1, SIZE + 1) * 20 - np.pi / 2 * 20 * (SIZE // 2)
+UNITS: dict[str, list[np.ndarray]] = {
+    "log": [np.geomspace(1e-44, 3e38, SIZE), np.linspace(0.5, 2, SIZE), 1 + SPREAD / 1e4],
+    "sin": [ANGLES, QUARTERS, 1e4 * ANGLES],
+    "cos": [ANGLES, QUARTERS, 1e4 * ANGLES],
+}
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("name", UNITS)
+def test_units_in_the_last_place(name: str, lanes: int) -> None:
+    for numbers in UNITS[name]:
+        x = numbers.astype("float32")
+        expected = REFERENCES[name](x.astype("float64"))
+        actual = compute(program_of(name), lanes, x, x)
+        unit = np.spacing(np.abs(expected).astype("float32")).astype("float64")
+        assert np.abs((actual - expected) / unit).max() < 1.2
+
+
 EXTREMES = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e10, -1e10, 100, -100, 88.7, -86.9, 0.0]
 
 
-@pytest.mark.filterwarnings("ignore:overflow|invalid")
-@pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh", "erf", "gelu"])
+@pytest.mark.filterwarnings("ignore:overflow|invalid|divide")
+@pytest.mark.parametrize("name", ["exp", "log", "sin", "cos", "sigmoid", "tanh", "erf", "gelu"])
 def test_extremes(name: str) -> None:
     x = np.resize(np.array(EXTREMES, "float32"), SIZE)
     expected = REFERENCES[name](x.astype("float64")).astype("float32")

@@ -14,8 +14,9 @@ from .....ops.recurrence import Recurrence
 from .....ops.recurrent_step import Formulas
 from .....ops.tir_function import tile_scope
 from .....sizes.size import AnyShape
+from ...isa.elementwise import FUNCTIONS
 from ...isa.emit import along, bind, lanes_of, loop, unroll
-from ...isa.functions import FUNCTIONS, keep, lanes_in, like
+from ...isa.functions import keep, lanes_in, like
 from ..row_tiles import number as number_of
 from .recurrent_products import Products
 

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of an epilogue's steps, on float32 vectors of any number of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as T
+
+from .circular import cos, sin
+from .functions import (
+    absolute,
+    erf,
+    exp,
+    gelu,
+    gelu_tanh,
+    keep,
+    largest,
+    like,
+    log,
+    sigmoid,
+    smallest,
+    tanh,
+)
+
+Expr = Any
+
+
+def _difference(a: Expr, b: Expr) -> Expr:
+    """Compute ``a - b`` without TVM's simplifications of ``x - x`` and ``(x + y) - y``.
+
+    These are wrong if a variable is infinite or NaN.
+    """
+    return keep(a) - b
+
+
+def _clip(x: Expr, low: Expr, high: Expr) -> Expr:
+    return T.min(high, T.max(low, x))  # preserves NaN, which comes second
+
+
+def _leaky_relu(x: Expr, slope: Expr) -> Expr:
+    x = keep(x)
+    return T.max(like(x, 0.0), x) + T.min(like(x, 0.0), x) * slope
+
+
+def _once(function: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
+    """Make ``function``, which reads its operand several times, compute the operand once."""
+    return lambda x: function(keep(x))
+
+
+FUNCTIONS: dict[str, Callable[..., Expr]] = {
+    "add": lambda a, b: a + b,
+    "subtract": _difference,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b,
+    "maximum": largest,
+    "minimum": smallest,
+    "relu": lambda x: T.max(like(x, 0.0), x),
+    "relu6": lambda x: _clip(x, like(x, 0.0), like(x, 6.0)),
+    "clip": _clip,
+    "leaky_relu": _leaky_relu,
+    "negative": lambda x: like(x, 0.0) - x,
+    "abs": _once(absolute),
+    "round": lambda x: tirx.nearbyint(x),
+    "square": _once(lambda x: x * x),
+    "exp": exp,
+    "log": log,
+    "sqrt": lambda x: tirx.sqrt(x),
+    "rsqrt": lambda x: like(x, 1.0) / tirx.sqrt(x),
+    "sin": sin,
+    "cos": cos,
+    "tanh": tanh,
+    "sigmoid": sigmoid,
+    "silu": _once(lambda x: x * sigmoid(x)),
+    "erf": erf,
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+}
+"""The operations of an epilogue's steps, by name."""

@@ -26,6 +26,7 @@ from .kernel import Emit, Kernel, Phase, phase
 _INNER = 64  # elements of a one-dimensional nest in one tile, for LLVM to vectorise
 _CONDITION = tvm.ir.Op.get("prim.if_then_else")
 _MIN_LANES, _MAX_LANES = 4, 32  # of a reduction's vectors; LLVM splits vectors that are too wide
+_MOST = 256  # tensors that an expression reads, up to which blocks are inlined
 
 
 def generic_kernel(
@@ -222,6 +223,10 @@ def _schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
     for block in sch.get_child_blocks(sch.get_sblock("root")):
         if _branches(sch, block) and any(_reduces(sch, c) for c in sch.get_consumers(block)):
             continue  # a condition, as in padding, would keep LLVM from vectorising the reduction
+        if any(
+            _loads(sch, block) * _loads(sch, c, block) > _MOST for c in sch.get_consumers(block)
+        ):
+            continue  # functions of functions, each of which reads its operand several times
         try:
             sch.compute_inline(block)
         except s_tir.ScheduleError:
@@ -229,6 +234,14 @@ def _schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
     for block in sch.get_child_blocks(sch.get_sblock("root")):
         _tile_nest(sch, block)
     return sch.mod["main"]
+
+
+def _loads(sch: s_tir.Schedule, block: Any, producer: Any = None) -> int:
+    """Count what a block reads, as often as it does; or what it reads of another block's result."""
+    written = None if producer is None else sch.get(producer).writes[0].source
+    loads: list[tvm.ir.TensorLoad] = []
+    tvm_ffi.structural_walk(sch.get(block).body, (tvm.ir.TensorLoad, loads.append))
+    return sum(written is None or load.source.same_as(written) for load in loads)
 
 
 def _tile_nest(sch: s_tir.Schedule, block: Any) -> None:

@@ -13,7 +13,6 @@ from ..node_emitter import NodeEmitter
 from ..numbers import is_float
 from .table import operator
 
-
 _MOST = {"float16": 5.0}
 """The number above which ``exp(2 x) / (exp(2 x) + 2)`` is 1, of types that end before 1e17."""
 

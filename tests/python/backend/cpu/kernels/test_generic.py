@@ -11,6 +11,7 @@ import scipy.special
 import tvm
 from tvm import relax, tirx
 
+import tvm_ios
 from support.networks import TARGETS, assert_close, relax_module, run_kernel
 from tvm_ios.backend.cpu.kernels.generic import generic_kernel
 from tvm_ios.backend.cpu.kernels.kernel import Kernel
@@ -181,3 +182,21 @@ def test_tanh_of_special_numbers(target: tvm.target.Target) -> None:
     (output,) = run_kernel(kernel_of(op.tanh, x.shape), [x], target)
     np.testing.assert_allclose(output, np.tanh(x), rtol=2.5e-7)
     np.testing.assert_array_equal(np.signbit(output[1:]), np.signbit(x[1:]))
+
+
+def test_functions_of_functions() -> None:
+    """Each reads its operand several times: as one expression they would grow beyond bounds."""
+
+    def gelu(x: np.ndarray) -> np.ndarray:
+        return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+    def body(emit, x):
+        x = emit(op.nn.pad(x, [2, 1, 1, 2]))
+        for function in (op.nn.gelu_tanh, op.tanh, op.nn.gelu_tanh, op.tanh):
+            x = emit(function(x))
+        return x
+
+    x = np.random.default_rng(0).standard_normal((13, 15)).astype("float32")
+    model = tvm_ios.compile(relax_module(body, x.shape), search=False, threads=1)
+    wanted = np.tanh(gelu(np.tanh(gelu(np.pad(x, [(2, 1), (1, 2)])))))
+    np.testing.assert_allclose(model(x), wanted, rtol=1e-5, atol=1e-6)

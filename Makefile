@@ -5,8 +5,7 @@
 #
 #   make demo    schedule two networks, run them, show what was gained
 #   make test    before each commit: C++ and Python tests; without PyTorch, and without gigabytes
-#   make test-all   these, the slow ones, those that need PyTorch, make mutants and both make conformance;
-#                PART=1/3 runs a third of the slow ones, of the mutants and of the suites
+#   make test-all   these, the slow ones, those that need PyTorch, make mutants and both make conformance
 #   make test-pytorch   the tests that need PyTorch, which from PyPI brings gigabytes for GPUs along
 #   make tutorials   the notebooks of tutorials/, from beginning to end
 #   make gpu     the tests that need a GPU
@@ -52,7 +51,7 @@ demo: $(VENV)/installed
 test: test-cpp test-python
 
 # In this order: the package is tested without PyTorch first.
-test-all: MARKED = $(if $(PART),--slow-part $(PART))
+test-all: MARKED =
 test-all: test-cpp test-python mutants conformance
 	$(MAKE) test-pytorch
 	$(MAKE) conformance-pytorch

@@ -64,8 +64,7 @@ class CompiledModel:
         self._path, self._owned, self._device_id = path, owned, device_id
         model = self._model = artifact.load(path, device_id)
         self.inputs, self.outputs = model.inputs, model.outputs
-        described = model.metadata.get("signatures", [model.metadata])
-        self.schedules = tuple(Schedule.from_dict(its["schedule"], str(path)) for its in described)
+        self.schedules = artifact.schedules_of(model, str(path))
         self.schedule = self.schedules[0]
 
     def __call__(self, *inputs: Any) -> Any:
@@ -237,6 +236,7 @@ def compile(
 
 
 def _loader(source: _Source, read: _Read) -> Load:
+    """Return what reads the network of a source at given sizes."""
     return lambda opened=None, shapes=None, batch=None: read(
         source.with_sizes(shapes, batch), opened
     )
@@ -251,7 +251,9 @@ def _at_named_sizes(
     """Return a function for each of several sizes, and one of any sizes if there is such."""
     schedulers = [at_sizes(_loader(each, read)) for each in sources]
     networks = [(scheduler, choose(scheduler)) for scheduler in schedulers]
-    return networks if source.examples else with_any_shape(networks, _loader(source, read))
+    return (
+        networks if source.examples is not None else with_any_shape(networks, _loader(source, read))
+    )
 
 
 def _exported(model: Any, examples: Sequence[Any] | None, dynamic_shapes: Any) -> Any:

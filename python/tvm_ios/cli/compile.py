@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> None:
                 networks = with_any_shape(networks, _loader(request))
                 sizes += [_Size(what=_shapes(scheduler)) for scheduler, _ in networks[len(sizes) :]]
         except OpenShapeError as error:
-            if shared or sizes != [_Size()] or _is_of_one_shape(request, args):
+            if sizes != [_Size()] or _is_of_one_shape(request, args):
                 raise
             failure = error
             networks = networks_of_any_shape(_loader(request), error, search=not args.no_search)
@@ -142,8 +142,8 @@ def run(args: argparse.Namespace) -> None:
             request, networks, drafts, shared=shared or failure is not None, failure=failure
         )
         schedules = [schedule for _, schedule in networks]
-        # What is for any sizes has no notes: it follows the first schedule.
-        for schedule, draft in zip(schedules, drafts[len(libraries) :], strict=False):
+        noted = schedules[: len(notes)]  # what is for any sizes follows the first one
+        for schedule, draft in zip(noted, drafts[len(libraries) :], strict=True):
             output.write_schedule(draft, schedule)
         interrupt.check()
     if serving is None:

@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> None:
     if args.json and args.format != "text":
         raise OptionError(f"--json and --format {args.format} exclude each other; give one.")
     check_timeline(args)
-    named = [pair for path in args.schedules for pair in _read(path)]
+    named = _read(args.schedules)
     if args.format in ("dot", "perfetto") and len(named) > 1:
         raise OptionError(f"--format {args.format} draws one schedule; give one, or use html.")
     if args.output is None:
@@ -120,15 +120,18 @@ _Named = Sequence[tuple[str, Schedule]]
 """Schedules with their titles."""
 
 
-def _read(path: str) -> _Named:
-    """Return the schedule in a file, or those of a library's functions, by the shapes they take."""
-    if Path(path).suffix != ".so":
-        return [(path, Schedule.load(path))]
-    model = artifact.load(path)
-    described = model.metadata.get("signatures", [model.metadata])
-    schedules = [Schedule.from_dict(each["schedule"], path) for each in described]
-    shapes = [", ".join(map(str, signature.inputs)) for signature in model.signatures]
-    return [*zip(shapes, schedules, strict=True)]
+def _read(paths: Sequence[str]) -> _Named:
+    """Return the schedules in files, and those of libraries' functions by the shapes they take."""
+    named: list[tuple[str, Schedule]] = []
+    for path in paths:
+        if Path(path).suffix != ".so":
+            named.append((path, Schedule.load(path)))
+            continue
+        model = artifact.load(path)
+        shapes = (", ".join(map(str, signature.inputs)) for signature in model.signatures)
+        titles = [f"{path}: {shape}" if len(paths) > 1 else shape for shape in shapes]
+        named += zip(titles, artifact.schedules_of(model, path), strict=True)
+    return named
 
 
 def _write(args: argparse.Namespace, named: _Named, file: TextIO) -> None:

@@ -174,6 +174,12 @@ def load(path: str | os.PathLike[str], device_id: int = 0) -> Model:
     return model
 
 
+def schedules_of(model: Model, source: str) -> tuple[Schedule, ...]:
+    """Return the schedules of a library's functions; errors name the ``source``."""
+    described = model.metadata.get("signatures", [model.metadata])
+    return tuple(Schedule.from_dict(each["schedule"], source) for each in described)
+
+
 def _describe(
     signature: Mapping[str, object], schedule: Schedule, target: tvm.target.Target
 ) -> dict[str, object]:

@@ -106,7 +106,7 @@ def exp(x: Expr) -> Expr:
 
 
 def log(x: Expr) -> Expr:
-    """Compute ``log(x)`` with an error of less than one unit in the last place."""
+    """Compute ``log(x)`` with an error of 0.9 units in the last place."""
     x = keep(x)
     lanes, zero = lanes_in(x), like(x, 0.0)
     integer = x.ty.dtype.replace("float", "int")

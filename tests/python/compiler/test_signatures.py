@@ -369,6 +369,34 @@ def test_searched_shapes_on_the_command_line(
     assert relative_error(model(ids, mask), expected) < 1e-5
 
 
+def test_other_shapes_are_told_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a network that cannot be compiled for any sizes."""
+    encoder(tmp_path / "m.onnx")
+    flags = ["--shapes", "ids:[1,8],mask:[1,8]", "--shapes", "ids:[1,16],mask:[1,16]"]
+    paths = [str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.so")]
+    alone = mock.patch("tvm_ios.cli.compile.with_any_shape", lambda networks, _: networks)
+    with alone:
+        assert main(["compile", *paths, *flags, "--no-search"]) == 0
+    assert "a smaller size is padded to a larger one" in capsys.readouterr().out
+
+
+def test_one_named_shape_and_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    encoder(tmp_path / "m.onnx")
+    paths = [str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.so")]
+    assert main(["compile", *paths, "--shapes", "ids:[1,8],mask:[1,8]", "--no-search"]) == 0
+    capsys.readouterr()
+    assert main(["show", str(tmp_path / "m.so")]) == 0
+    printed = capsys.readouterr().out
+    assert "ids int64[1, 8]" in printed
+    assert "ids int64[N, L]" in printed
+    assert main(["show", str(tmp_path / "m.so"), "--format", "dot"]) != 0
+    assert_one_sentence(capsys.readouterr(), "draws one schedule")
+    model = tvm_ios.load(tmp_path / "m.so")
+    assert model(*tokens(2, 5)).shape == (2, 5, 16)
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

@@ -26,7 +26,7 @@ from .kernel import Emit, Kernel, Phase, phase
 _INNER = 64  # elements of a one-dimensional nest in one tile, for LLVM to vectorise
 _CONDITION = tvm.ir.Op.get("prim.if_then_else")
 _MIN_LANES, _MAX_LANES = 4, 32  # of a reduction's vectors; LLVM splits vectors that are too wide
-_MOST = 256  # tensors that an expression reads, up to which blocks are inlined
+_MOST_READS = 256  # of tensors in one expression, up to which blocks are inlined
 
 
 def generic_kernel(
@@ -224,7 +224,8 @@ def _schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
         if _branches(sch, block) and any(_reduces(sch, c) for c in sch.get_consumers(block)):
             continue  # a condition, as in padding, would keep LLVM from vectorising the reduction
         if any(
-            _loads(sch, block) * _loads(sch, c, block) > _MOST for c in sch.get_consumers(block)
+            _loads(sch, block) * _loads(sch, c, block) > _MOST_READS
+            for c in sch.get_consumers(block)
         ):
             continue  # functions of functions, each of which reads its operand several times
         try:

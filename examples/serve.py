@@ -2,9 +2,9 @@
 """Serve a compiled model over HTTP, with TVM's runtime alone: python serve.py MODEL.so [--port N]
 
 A request posts the inputs as an ``.npz`` file and gets the outputs as one. Requests may come at the
-same time. If the library takes any batch, as ``tvm-ios compile --batch-sizes 1,4,16 --one-library``
-makes it, those that wait are computed as one batch. Otherwise each thread runs a virtual machine of
-its own, and they share the weights.
+same time. How they are computed, by how many calls at once and up to how many samples in a call,
+is what ``tvm-ios bench --throughput -o MODEL.so`` found to be the fastest. In any other library
+that takes any batch, those that wait are one call.
 """
 
 from __future__ import annotations
@@ -26,25 +26,24 @@ import numpy as np
 import tvm_ios_runtime
 
 _LARGEST = 1 << 28  # bytes of a request
-_MOST = 64  # requests of a batch
+_MOST = 64  # samples of a call, if the library says nothing
 
 Arrays = dict[str, np.ndarray]
 
 
 class Batcher:
-    """Runs a model on the requests that wait, together."""
+    """Computes the requests that wait: by several calls at once, and several samples in a call."""
 
     def __init__(self, model: tvm_ios_runtime.Model) -> None:
         self._model = model
+        measured = model.metadata.get("requests", {"callers": 1, "batch": _MOST})
+        self._most = measured["batch"] if model.any_batch else 1
         self._waiting: queue.SimpleQueue[tuple[Arrays, Future[Arrays]]] = queue.SimpleQueue()
-        if model.any_batch:
+        for _ in range(measured["callers"]):
             threading.Thread(target=self._work, daemon=True).start()
 
     def run(self, inputs: Arrays) -> Arrays:
         """Return the outputs of one request; ValueError as of the model."""
-        rows = {array.shape[:1] for array in inputs.values()}
-        if not self._model.any_batch or len(rows) != 1:  # the model says what is wrong
-            return self._model.run(inputs)
         answer: Future[Arrays] = Future()
         self._waiting.put((inputs, answer))
         return answer.result()
@@ -52,31 +51,43 @@ class Batcher:
     def _work(self) -> None:
         while True:
             requests = [self._waiting.get()]
+            samples = _samples(requests[0][0]) or 1
             with suppress(queue.Empty):
-                while len(requests) < _MOST:
+                while samples < self._most:
                     requests.append(self._waiting.get_nowait())
+                    samples += _samples(requests[-1][0]) or 1
             alike = defaultdict(list)
             for inputs, answer in requests:
                 form = frozenset((n, a.dtype.str, a.shape[1:]) for n, a in inputs.items())
-                alike[form].append((inputs, answer))
+                alone = answer if _samples(inputs) == 0 else None
+                alike[form, alone].append((inputs, answer))
             for group in alike.values():
                 self._answer(*zip(*group, strict=True))
 
     def _answer(self, inputs: Sequence[Arrays], answers: Sequence[Future[Arrays]]) -> None:
         """Compute requests whose arrays differ in the batch only."""
         try:
+            if len(inputs) == 1:
+                answers[0].set_result(self._model.run(inputs[0]))
+                return
             outputs = self._model.run(
                 {name: np.concatenate([its[name] for its in inputs]) for name in inputs[0]}
             )
             begin = 0
             for its, answer in zip(inputs, answers, strict=True):
-                end = begin + len(next(iter(its.values())))
+                end = begin + _samples(its)
                 answer.set_result({name: array[begin:end] for name, array in outputs.items()})
                 begin = end
         except Exception as error:
             for answer in answers:
                 if not answer.done():
                     answer.set_exception(error)
+
+
+def _samples(inputs: Arrays) -> int:
+    """Return the size of the batch that all inputs have; 0 if they have none."""
+    sizes = {array.shape[:1] for array in inputs.values()}
+    return sum(*sizes) if len(sizes) == 1 else 0
 
 
 def serve(model: tvm_ios_runtime.Model, port: int) -> None:

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -108,6 +111,84 @@ def test_no_answer_is_wrong_or_lost(server: str, library: Path) -> None:
 
     with ThreadPoolExecutor(6) as clients:
         assert all(clients.map(ask, range(200)))
+
+
+class _Slow:
+    """A model whose calls end when they are let go; it doubles what it is given."""
+
+    any_batch = True
+
+    def __init__(self, callers: int, batch: int) -> None:
+        self.metadata = {"requests": {"callers": callers, "batch": batch}}
+        self.calls: list[int] = []
+        self.go = threading.Semaphore(0)
+
+    def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.calls.append(len(inputs["x"]))
+        assert self.go.acquire(timeout=SECONDS)
+        if len({len(array) for array in inputs.values()}) > 1:
+            raise ValueError("of different lengths")
+        return {"y": 2 * inputs["x"]}
+
+
+def _batcher(model: _Slow) -> object:
+    spec = importlib.util.spec_from_file_location("serve", EXAMPLES / "serve.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Batcher(model)
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(1e-3)
+
+
+def test_as_many_calls_run_at_once_as_was_measured_to_be_fastest() -> None:
+    model = _Slow(callers=2, batch=1)
+    batcher = _batcher(model)
+    arrays = [np.full((1, 2), number) for number in range(3)]
+    with ThreadPoolExecutor(len(arrays)) as clients:
+        asked = [clients.submit(batcher.run, {"x": array}) for array in arrays]
+        _wait_for(lambda: len(model.calls) == 2 and batcher._waiting.qsize() == 1)
+        model.go.release(len(arrays))
+        for array, answer in zip(arrays, asked, strict=True):
+            np.testing.assert_array_equal(answer.result(SECONDS)["y"], 2 * array)
+
+
+def test_requests_that_wait_are_one_call_of_the_batch_that_was_fastest() -> None:
+    model = _Slow(callers=1, batch=3)
+    batcher = _batcher(model)
+    arrays = [np.full((size, 2), size + 0.5) for size in (1, 1, 1, 1, 5)]
+    with ThreadPoolExecutor(len(arrays)) as clients:
+        asked = []
+        for number, array in enumerate(arrays):  # in this order
+            asked.append(clients.submit(batcher.run, {"x": array}))
+            _wait_for(lambda: len(model.calls) == 1 and batcher._waiting.qsize() == number)  # noqa: B023
+        model.go.release(len(arrays))
+        for array, answer in zip(arrays, asked, strict=True):
+            np.testing.assert_array_equal(answer.result(SECONDS)["y"], 2 * array)
+    assert model.calls == [1, 3, 5]
+
+
+def test_a_request_that_fails_fails_alone() -> None:
+    model = _Slow(callers=1, batch=8)
+    batcher = _batcher(model)
+    good, bad = (
+        {"x": np.ones((2, 2)), "z": np.ones((2, 1))},
+        {"x": np.ones((1, 2)), "z": np.ones((3, 1))},
+    )
+    with ThreadPoolExecutor(4) as clients:
+        held = clients.submit(batcher.run, good)
+        _wait_for(lambda: len(model.calls) == 1)
+        asked = [clients.submit(batcher.run, inputs) for inputs in (good, bad, good)]
+        _wait_for(lambda: batcher._waiting.qsize() == len(asked))
+        model.go.release(9)
+        with pytest.raises(ValueError, match="different lengths"):
+            asked[1].result(SECONDS)
+        for answer in (held, asked[0], asked[2]):
+            np.testing.assert_array_equal(answer.result(SECONDS)["y"], 2 * good["x"])
 
 
 @pytest.mark.parametrize("content", [b"no archive", b"PK\x03\x04 cut off"])

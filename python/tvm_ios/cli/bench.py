@@ -33,12 +33,12 @@ from ..compiler.scheduler import Scheduler
 from ..draw import words
 from ..measure.timing.models import Timing
 from ..schedule.schedule import Schedule
-from ..support.errors import ModelError
+from ..support.errors import ModelError, OptionError
 from ..support.files import replacing
 from ..support.progress import working
 from ..target import resolve
-from . import interrupt, output
-from .options import Request, add_common, add_network, add_search, add_seed
+from . import interrupt, output, throughput
+from .options import Request, add_common, add_network, add_search, add_seed, batch_sizes
 
 _EPILOG = """\
 examples:
@@ -46,6 +46,13 @@ examples:
   tvm-ios bench zoo:inception_v3 --batch 4 --threads 2 --json
   tvm-ios bench model.onnx --schedule-in s.json
   tvm-ios bench zoo:inception_v3 --target cuda
+  tvm-ios bench model.onnx --throughput -o served.so
+
+With --throughput, the network is compiled without a search, once for all cores and once for one of
+them, and called in several ways at each batch size: by one caller, by more callers than cores, and
+by a caller for each core whose calls have one thread. ONNX Runtime is called in the same ways, and
+OpenVINO by its throughput hint, where they are installed and the model is an ONNX file. All take
+turns, each in a process of its own.
 
 On a GPU, the sequential schedule is timed without a CUDA graph, and all schedules are timed in one.
 The column "ms" is the time of a run when runs follow each other back to back. In the column "one by
@@ -89,11 +96,29 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "bench",
         help="time the sequential, the greedy and the searched schedule",
         description="Time a network under the sequential, the greedy and the searched schedule in "
-        "one run, and compare its outputs with those of TVM's own lowering.",
+        "one run, and compare its outputs with those of TVM's own lowering; or measure its "
+        "throughput.",
         epilog=_EPILOG,
     )
     add_network(parser)
     add_search(parser)
+    parser.add_argument(
+        "--throughput",
+        action="store_true",
+        help="measure how many samples a second are computed, instead of schedules",
+    )
+    parser.add_argument(
+        "--batch-sizes",
+        type=batch_sizes,
+        metavar="N,...",
+        help="batch sizes of --throughput (default: 1,8,32, or the one that the model fixes)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the library that --throughput found to be the fastest, NAME.so",
+    )
     add_seed(parser)
     add_common(parser)
     parser.set_defaults(run=run)
@@ -101,6 +126,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> None:
     """Search, time, check and report."""
+    if args.throughput:
+        throughput.run(args)
+        return
+    for name in ("batch_sizes", "output"):
+        if getattr(args, name):
+            raise OptionError(f"--{name.replace('_', '-')} needs --throughput; give it, too.")
     request = Request(args)
     if request.runner.machine is None:
         request.kind.check(request.target, request.runner.device_id)

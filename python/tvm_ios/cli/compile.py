@@ -130,13 +130,13 @@ def run(args: argparse.Namespace) -> None:
         try:
             networks = _scheduled(request, args, sizes)
             if shared:
-                networks = with_any_shape(networks, _loader(request))
+                networks = with_any_shape(networks, loader(request))
                 sizes += [_Size(what=_shapes(scheduler)) for scheduler, _ in networks[len(sizes) :]]
         except OpenShapeError as error:
             if sizes != [_Size()] or _is_of_one_shape(request, args):
                 raise
             failure = error
-            networks = networks_of_any_shape(_loader(request), error, search=not args.no_search)
+            networks = networks_of_any_shape(loader(request), error, search=not args.no_search)
             sizes = [_Size(what=_shapes(scheduler)) for scheduler, _ in networks]
         serving = _write(
             request, networks, drafts, shared=shared or failure is not None, failure=failure
@@ -234,7 +234,7 @@ def _is_of_one_shape(request: Request, args: argparse.Namespace) -> bool:
     return bool(args.schedule_in or args.inputs) or request.kind.device != "cpu"
 
 
-def _loader(request: Request) -> Load:
+def loader(request: Request) -> Load:
     """Return what reads the network of a request."""
 
     def load(
@@ -259,8 +259,8 @@ def _scheduled(
     request: Request, args: argparse.Namespace, sizes: Sequence[_Size]
 ) -> list[tuple[Scheduler, Schedule]]:
     """Return the network in each size, with its schedule."""
-    loader = _loader(request)
-    read = partial(at_sizes, loader) if args.one_library or args.shapes else loader
+    load = loader(request)
+    read = partial(at_sizes, load) if args.one_library or args.shapes else load
     schedulers = [read(shapes=size.shapes, batch=size.batch) for size in sizes]
     if args.batch_sizes and not args.no_search and not any(s.decides for s in schedulers):
         schedules = [*specialise(dict(zip(args.batch_sizes, schedulers, strict=True))).values()]
@@ -313,7 +313,8 @@ def _report_shared(
     if args.json:
         results = [_result(args.model, library, schedule) for schedule in schedules]
         named = [{"size": str(size)} | its for size, its in zip(sizes, results, strict=True)]
-        output.print_json({"signatures": named} | asdict(serving))
+        others = {"seconds": serving.seconds, "splits": serving.splits, "pads": serving.pads}
+        output.print_json({"signatures": named} | others)
         return
     console = output.console()
     shapes = "1 shape" if len(sizes) == 1 else f"{len(sizes)} shapes"

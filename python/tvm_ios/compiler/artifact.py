@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,24 @@ from .empty_constants import allocate_empty_constants
 
 
 @dataclass(frozen=True)
+class Requests:
+    """How to call a library when many requests wait.
+
+    Attributes
+    ----------
+    callers : int
+        Threads that call at the same time.
+    batch : int
+        Samples of a call.
+    """
+
+    callers: int
+    batch: int
+
+
+@dataclass(frozen=True)
 class Serving:
-    """How a library of several shapes serves others; see :mod:`tvm_ios_runtime.dispatch`.
+    """How a library serves other shapes, and many requests; see :mod:`tvm_ios_runtime.dispatch`.
 
     Attributes
     ----------
@@ -43,11 +59,14 @@ class Serving:
         Whether the batch may be split and padded.
     pads : sequence of int
         The axes that may be padded with zeros.
+    requests : Requests, optional
+        How many requests are served fastest, if that was measured.
     """
 
     seconds: Sequence[float] = ()
     splits: bool = False
     pads: Sequence[int] = ()
+    requests: Requests | None = None
 
     def describe(self) -> str:
         """Return what is served besides the shapes that there are functions for."""
@@ -110,6 +129,8 @@ def build_signatures(
         "splits": serving.splits,
         "pads": list(serving.pads),
     }
+    if serving.requests is not None:
+        metadata["requests"] = asdict(serving.requests)
     metadata.pop("direct", None)  # each signature has its own
     return _build(mod, metadata, kind, target)
 

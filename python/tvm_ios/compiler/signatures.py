@@ -8,6 +8,7 @@ other shapes can be served. The library is compiled to try that, then again with
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import tvm
@@ -21,7 +22,7 @@ from ..support.errors import ModelError, OptionError, TargetError
 from ..support.folders import TemporaryFolder
 from ..support.progress import working
 from . import artifact, steps
-from .artifact import Serving, leaves
+from .artifact import Requests, Serving, leaves
 from .dependence.servable import Servable, find_servable
 from .dispatcher import with_dispatcher
 from .open_batch import has_batch, is_open
@@ -41,7 +42,11 @@ def check_kind(kind: AnyKind) -> None:
 
 
 def write(
-    networks: Networks, path: Path, runner: Runner, error: ModelError | None = None
+    networks: Networks,
+    path: Path,
+    runner: Runner,
+    error: ModelError | None = None,
+    requests: Requests | None = None,
 ) -> Serving:
     """Compile a network in several shapes to one shared library.
 
@@ -54,6 +59,8 @@ def write(
         shapes it can serve, and how long a call takes.
     error : ModelError, optional
         What is raised unless all batches are served.
+    requests : Requests, optional
+        What the library tells those who serve it.
 
     Returns
     -------
@@ -66,10 +73,10 @@ def write(
     emitted = _emit(networks, schedules)
     _check_alike([emitted[function] for function in schedules])
     module = with_dispatcher(emitted, name, list(schedules))
-    serving = Serving()
+    serving = Serving(requests=requests)
     general = networks[-1][0]
     if len(networks) == 1 or is_open(general):
-        serving = Serving(splits=has_batch(general))
+        serving = replace(serving, splits=has_batch(general))
         _build(module, schedules, scheduler, serving, path, runner)
         return serving
     if runner.machine is None and _runs_here(scheduler):
@@ -77,7 +84,8 @@ def write(
             draft = folder / path.name
             _build(module, schedules, scheduler, serving, draft, runner)
             with working("comparing shapes"):
-                serving = probe(draft, scheduler, _servable(networks))
+                found = probe(draft, scheduler, _servable(networks))
+            serving = replace(found, requests=requests)
     if error is not None and not serving.splits:
         raise error  # rows depend on each other: it is no batch
     _build(module, schedules, scheduler, serving, path, runner)

@@ -23,6 +23,7 @@ from .constants import fold_constants
 from .conv1d import widen_convolutions
 from .definite import make_definite
 from .empty import fill_empty_sums
+from .flattened import reorder_weights
 from .grids import expand_grids
 from .halves import widen_halves
 from .indices import safe_indices
@@ -31,6 +32,7 @@ from .means import divide_integer_sums
 from .moves import remove_empty_moves
 from .orders import order_nan
 from .pads import absorb_pads
+from .permutations import move_permutations
 from .quantization import dequantize_in_float
 from .raising import raise_calls
 from .reciprocals import multiply_by_reciprocals
@@ -122,6 +124,7 @@ def _passes(
         safe_indices(function, checked=checks_indices),
         order_nan(function),
         _on(function, dequantize_in_float),
+        _on(function, move_permutations),
         _on(function, fill_empty_sums),
         _on(function, divide_integer_sums),
         _on(function, absorb_pads),
@@ -138,6 +141,7 @@ def _passes(
         _on(function, assign_ranges),
         _on(function, remove_empty_moves),
         _on(function, keep_batches),
+        _on(function, reorder_weights),
         relax.transform.CanonicalizeBindings(),  # patterns match names that are defined later
         _on(function, raise_compositions),
         _on(function, attention_raiser(attention_depth)),

@@ -43,15 +43,21 @@ def _circular(x: Expr, quarters: int, of_c: Any) -> Expr:
     lanes = lanes_in(x)
     held = register(lanes)
     place = [T.Ramp(0, 1, lanes) if lanes > 1 else 0]
-    size = absolute(x)
-    if lanes > 1:
-        size = T.call_llvm_pure_intrin("float32", "llvm.vector.reduce.fmax", size)
-    with T.If(size <= T.float32(_LARGEST)):
+    with T.If(_any(absolute(x) > like(x, _LARGEST))):
         with T.Then():
-            T.buffer_store(held, _of_small(x, quarters), place)
-        with T.Else():
             T.buffer_store(held, of_c(x), place)
+        with T.Else():
+            T.buffer_store(held, _of_small(x, quarters), place)
     return held[place[0]]
+
+
+def _any(condition: Expr) -> Expr:
+    """Return whether a condition holds in a lane; LLVM has one instruction for a test of bits."""
+    lanes = lanes_in(condition)
+    if lanes == 1:
+        return condition
+    bits = tirx.Select(condition, splat(T.int32(-1), lanes), splat(T.int32(0), lanes))
+    return T.call_llvm_pure_intrin("int32", "llvm.vector.reduce.or", bits) != 0
 
 
 def _of_small(x: Expr, quarters: int) -> Expr:

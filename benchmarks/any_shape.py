@@ -9,27 +9,24 @@ same file, take turns, each in its own process; nothing is searched.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from machine import describe
 from markdown import table
 from peer.contender import CONTENDERS, Contender
 from peer.contest import deviation
 from peer.process import Assignment, ContenderError, Worker, run_tool
 from peers import whole
 from public.catalogue import INPUT, find
-from tvm_ios.support.files import replacing
+from survey import export_open, survey
 from tvm_ios.target import available_cores
 
 _MODELS = (
@@ -71,13 +68,13 @@ def _compile(path: Path, library: Path, threads: int, *options: str) -> float:
     return time.perf_counter() - begin
 
 
-def _try_model(name: str, threads: int, folder: Path) -> Iterator[dict[str, Any]]:
+def _try_model(name: str, folder: Path, threads: int) -> Iterator[dict[str, Any]]:
     """Yield what was found out for each shape of a model."""
-    model, file = find(name), folder / "model.onnx"
-    command = [sys.executable, "-m", "public.open_export", model.source, name, str(file)]
-    subprocess.run(command, cwd=Path(__file__).parent, check=True, capture_output=True)
-    inputs = [_draw(model.family, shape) for shape in _SHAPES.get(model.family, _IMAGES)]
-    yield from ({"model": name, **row} for row in try_shapes(file, inputs, threads, folder))
+    file = folder / "model.onnx"
+    export_open(name, file)
+    family = find(name).family
+    inputs = [_draw(family, shape) for shape in _SHAPES.get(family, _IMAGES)]
+    yield from try_shapes(file, inputs, threads, folder)
 
 
 def try_shapes(
@@ -165,26 +162,6 @@ def _render(record: dict[str, Any]) -> str:
     )
 
 
-def _survey(models: Sequence[str], threads: int, path: Path) -> dict[str, Any]:
-    """Try the models that a file does not have yet, and keep it after each shape."""
-    record: dict[str, Any] = {"threads": threads, "cpu": describe().cpu, "rows": []}
-    record["date"] = time.strftime("%Y-%m-%d", time.gmtime())
-    if path.exists():
-        record = json.loads(path.read_text())
-    known = {row["model"] for row in record["rows"]}
-    for name in (name for name in models if name not in known):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                for row in _try_model(name, threads, Path(folder)):
-                    print({k: v for k, v in row.items() if k != "failure"}, file=sys.stderr)
-                    record["rows"].append(row)
-            except (ContenderError, subprocess.CalledProcessError) as error:
-                record["rows"].append({"model": name, "failure": str(error)[:200]})
-        with replacing(path) as (new,):
-            new.write_text(json.dumps(record, indent=1))
-    return record
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Try models, and write the page; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -193,7 +170,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="all figures")
     parser.add_argument("--page", type=Path, metavar="FILE")
     options = parser.parse_args(argv)
-    record = _survey(options.models.split(","), options.threads, options.json)
+    trial = partial(_try_model, threads=options.threads)
+    record = survey(options.models.split(","), options.threads, options.json, trial)
     page = _render(record)
     if options.page:
         options.page.write_text(page)

@@ -31,7 +31,7 @@ from .compile import loader
 from .options import Request
 
 _BATCHES = (1, 8, 32)
-_ROUNDS, _TURN = 7, 0.5  # seconds of a turn
+_ROUNDS, _TURN = 5, 0.5  # seconds of a turn
 _SEARCHING = ("schedule_in", "schedule_out", "measure_all", "rpc_tracker", "batch")
 _ONNX = ".onnx"
 

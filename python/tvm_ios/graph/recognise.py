@@ -20,6 +20,7 @@ ELEMENTWISE = {
     "subtract": "subtract",
     "multiply": "multiply",
     "divide": "divide",
+    "power": "power",
     "maximum": "maximum",
     "minimum": "minimum",
     "nn.relu": "relu",
@@ -45,8 +46,6 @@ ELEMENTWISE = {
 }
 """The step of an epilogue that each of Relax's elementwise operators is."""
 
-_POWERS = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt"}
-
 # Operators of any number of axes that treat the last one specially.
 _ROW_MAJOR = frozenset(
     {"matmul", "nn.softmax", "nn.layer_norm", "nn.attention", "nn.attention_bias"}
@@ -65,12 +64,10 @@ class ElementwiseCall:
 def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
     """Return ``expr`` as an elementwise step on float32; None for any other expression."""
     name = op_name(expr)
-    if name == "power" and is_float32(expr):
-        exponent = scalar_constant(expr.args[1])
-        step = None if exponent is None else _POWERS.get(exponent)
-        return ElementwiseCall(step, (expr.args[0],)) if step else None
     if name not in ELEMENTWISE or not is_float32(expr):
         return None
+    if name == "power" and scalar_constant(expr.args[1]) == 2:
+        return ElementwiseCall("square", (expr.args[0],))
     if name == "clip":
         bounds = [number_of(argument) for argument in expr.args[1:3]]
         numbers = tuple(bound for bound in bounds if bound is not None)

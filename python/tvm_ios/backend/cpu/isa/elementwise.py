@@ -24,6 +24,7 @@ from .functions import (
     smallest,
     tanh,
 )
+from .power import power
 
 Expr = Any
 
@@ -55,6 +56,7 @@ FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "subtract": _difference,
     "multiply": lambda a, b: a * b,
     "divide": lambda a, b: a / b,
+    "power": power,
     "maximum": largest,
     "minimum": smallest,
     "relu": lambda x: T.max(like(x, 0.0), x),

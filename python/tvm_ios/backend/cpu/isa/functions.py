@@ -91,8 +91,8 @@ def transposed(rows: Sequence[Expr]) -> list[Expr]:
 
 
 def like(x: Expr, number: float) -> Expr:
-    """Broadcast ``number`` to as many lanes as ``x`` has."""
-    return splat(T.float32(number), lanes_in(x))
+    """Return ``number`` in the type of ``x``, in as many lanes."""
+    return splat(tirx.const(number, str(x.ty.dtype.with_lanes(1))), lanes_in(x))
 
 
 def exp(x: Expr) -> Expr:
@@ -220,10 +220,16 @@ def polynomial(coefficients: Sequence[float], x: Expr) -> Expr:
     return result
 
 
+def constant_of(x: Expr) -> float | None:
+    """Return the constant that ``x`` is in all of its lanes; None if it is none."""
+    value = x.value if isinstance(x, tirx.Broadcast) else x
+    return float(value.value) if isinstance(value, tirx.FloatImm) else None
+
+
 def _is_number(x: Expr) -> bool:
     """Return whether ``x`` is a constant other than NaN, in any number of lanes."""
-    value = x.value if isinstance(x, tirx.Broadcast) else x
-    return isinstance(value, tirx.FloatImm) and not math.isnan(value.value)
+    value = constant_of(x)
+    return value is not None and not math.isnan(value)
 
 
 def largest(a: Expr, b: Expr) -> Expr:

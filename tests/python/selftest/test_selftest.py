@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 
 from support.cli import assert_one_sentence
 from support.cuda.fake_driver import with_fake_driver
@@ -20,6 +21,7 @@ from support.networks import UNOPTIMISED, assert_close, compile_plain, run_vm
 from support.paths import TESTS
 from support.selftest_plans import NOTHING
 from tvm_ios import selftest
+from tvm_ios.backend.cpu.core import check_runnable
 from tvm_ios.backend.cpu.kernels.attention.attention import MOST_DEPTH
 from tvm_ios.backend.cpu.rules import RULES
 from tvm_ios.backend.cuda.code.toolchain import find_toolchain
@@ -31,6 +33,7 @@ from tvm_ios.selftest.cases import CASES, CPU_CASES, Case
 from tvm_ios.selftest.checks import KernelFault
 from tvm_ios.selftest.reference import ROUNDING, compare, reference
 from tvm_ios.selftest.supervisor import run_plan
+from tvm_ios.support.errors import TargetError
 
 
 @pytest.fixture
@@ -149,6 +152,21 @@ def test_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert {check["group"] for check in checks.values()} == {
         "machine", "kernels", "stages", "network", "half precision",
     }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", ["znver3", "alderlake"])
+def test_an_older_cpu(cpu: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kernels of narrower vectors, and of other instructions, on a newer processor."""
+    target = {"kind": "llvm", "mcpu": cpu, "mtriple": "x86_64-unknown-linux-gnu"}
+    try:
+        check_runnable(tvm.target.Target(target))
+    except TargetError:
+        pytest.skip(f"this machine does not run {cpu}")
+    assert main(["selftest", "--json", "--threads", "2", "--target", json.dumps(target)]) == 0
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert {check["status"] for check in checks.values()} == {OK}
+    assert checks["vector width"]["detail"].endswith(f"as {cpu}")
 
 
 def test_without_a_device_nothing_else_is_run(

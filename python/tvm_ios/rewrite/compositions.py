@@ -18,12 +18,16 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from ..relax_ir.expressions import op_name
 from .gelus import GELUS
 from .matching import Matcher
-from .normalisations import NORMALISATIONS, PERMUTED_NORMALISATIONS
+from .normalisations import (
+    GROUPED_NORMALISATIONS,
+    NORMALISATIONS,
+    PERMUTED_NORMALISATIONS,
+)
 
 
 def raise_compositions(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
     """Replace compositions that compute a GELU or a normalisation by that operator."""
-    return raise_by(_COMPOSITIONS, mod, func)
+    return raise_by(_MOVED, mod, raise_by(_COMPOSITIONS, mod, func))
 
 
 class Composition(Protocol):
@@ -71,11 +75,15 @@ class _Raiser(PyExprMutator):
         return super().visit_call_(call)
 
 
-_COMPOSITIONS: Mapping[str, Sequence[Composition]] = {
-    "multiply": (*GELUS, *NORMALISATIONS),
-    "add": NORMALISATIONS,
-    "divide": NORMALISATIONS,
-    "reshape": NORMALISATIONS,
+_COMPOSITIONS: Mapping[str, Sequence[Composition]] = dict.fromkeys(
+    ("add", "subtract", "multiply", "divide"), (*GELUS, *NORMALISATIONS)
+)
+"""By the operator that comes last."""
+
+_MOVED: Mapping[str, Sequence[Composition]] = {
+    "add": GROUPED_NORMALISATIONS,
+    "multiply": GROUPED_NORMALISATIONS,
+    "reshape": GROUPED_NORMALISATIONS,
     "permute_dims": PERMUTED_NORMALISATIONS,
 }
-"""By the operator that comes last."""
+"""What has one of these operators between two movements."""

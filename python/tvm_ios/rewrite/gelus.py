@@ -4,81 +4,91 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tvm import relax
-from tvm.relax.dpl import DFPattern, is_const, wildcard
 
-from ..relax_ir.expressions import is_float32
-from .matching import Matcher, operation
+from ..relax_ir.expressions import is_float32, known_shape, op_name
+from .matching import Matcher
+from .polynomials import (
+    ARITHMETIC,
+    Monomial,
+    Polynomial,
+    Polynomials,
+    atom,
+    below,
+    is_near,
+    scaled,
+)
 
-Number = Callable[[float], DFPattern]
+_FAR = 5  # steps from a product to the function in it, and from that to its operand
+_X: Monomial = (("x", 1),)
+_CUBE: Monomial = (("x", 3),)
+_HALVES: Mapping[Monomial, float] = {_X: 0.5, (("f", 1), ("x", 1)): 0.5}
 
 
 class Gelu:
-    """The pattern of ``x / 2 * (1 + f(x))``, multiplied in any order.
+    """The polynomial ``x / 2 * (1 + f(x))``, multiplied in any order.
 
     Parameters
     ----------
     operator : Callable
         Relax's operator.
-    function : Callable
-        Returns the pattern of ``f`` for that of its operand, and for a function that makes the
-        pattern of a number.
+    function : str
+        The name of the odd function of ``f``.
+    operand : mapping of Monomial to float
+        The polynomial that is the operand of the odd function.
     """
 
     def __init__(
         self,
         operator: Callable[[relax.Expr], relax.Call],
-        function: Callable[[DFPattern, Number], DFPattern],
+        function: str,
+        operand: Mapping[Monomial, float],
     ) -> None:
-        self._operator = operator
-        self._numbers: dict[DFPattern, float] = {}
-        self._operand = wildcard()
-        half = self._number(0.5)
-        term = operation("add", function(self._operand, self._number), self._number(1.0))
-        first, *others = (
-            _product(_product(a, b), c)
-            for a, b, c in (
-                (self._operand, term, half),
-                (self._operand, half, term),
-                (half, term, self._operand),
-            )
-        )
-        self._pattern = first
-        for other in others:
-            self._pattern |= other
+        self._operator, self._function, self._operand = operator, function, operand
 
     def raised(self, matcher: Matcher, call: relax.Call) -> relax.Call | None:
         """Return the operator if ``call`` is the last of its composition."""
-        match = matcher.match(self._pattern, call)
-        if match is None or not is_float32(call):
+        if not is_float32(call):
             return None
-        if not all(match.is_number(pattern, value) for pattern, value in self._numbers.items()):
+        for expr in below(matcher, call, ARITHMETIC, _FAR):
+            function = matcher.value(expr)
+            if op_name(function) == self._function:
+                return self._of(matcher, call, function)
+        return None
+
+    def _of(self, matcher: Matcher, call: relax.Call, function: relax.Call) -> relax.Call | None:
+        """Return the operator of what ``function`` reads a multiple or a polynomial of."""
+        shape = known_shape(call)
+        for data in below(matcher, function.args[0], ARITHMETIC, _FAR):
+            if shape is None or not isinstance(data, relax.Var) or known_shape(data) != shape:
+                continue
+            found = self._polynomials(matcher, data).of(call)
+            if found is not None and is_near(found, _HALVES):
+                return self._operator(data)
+        return None
+
+    def _polynomials(self, matcher: Matcher, data: relax.Var) -> Polynomials:
+        """Return what reads values as polynomials of ``data``, as x, and of ``f``."""
+
+        def atoms(expr: relax.Expr, value: relax.Expr) -> Polynomial | None:
+            if expr.same_as(data):
+                return atom("x")
+            operand = polynomials.of(value.args[0]) if op_name(value) == self._function else None
+            for sign in (1.0, -1.0):
+                if operand is not None and is_near(scaled(operand, sign), self._operand):
+                    return scaled(atom("f"), sign)
             return None
-        return self._operator(match.operand(self._operand))
 
-    def _number(self, value: float) -> DFPattern:
-        pattern = is_const()
-        self._numbers[pattern] = value
-        return pattern
+        polynomials = Polynomials(matcher, atoms)
+        return polynomials
 
 
-def _product(left: DFPattern, right: DFPattern) -> DFPattern:
-    return operation("multiply", left, right)
+_ROOT = math.sqrt(2 / math.pi)
 
-
-def _erf(x: DFPattern, number: Number) -> DFPattern:
-    """Return the pattern of ``erf(x / sqrt(2))``."""
-    return operation("erf", _product(x, number(math.sqrt(0.5))))
-
-
-def _tanh(x: DFPattern, number: Number) -> DFPattern:
-    """Return the pattern of ``tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))``."""
-    cube = operation("power", x, number(3.0)) | _product(_product(x, x), x)
-    sum_ = operation("add", x, _product(cube, number(0.044715)))
-    return operation("tanh", _product(sum_, number(math.sqrt(2 / math.pi))))
-
-
-GELUS = (Gelu(relax.op.nn.gelu, _erf), Gelu(relax.op.nn.gelu_tanh, _tanh))
+GELUS = (
+    Gelu(relax.op.nn.gelu, "erf", {_X: math.sqrt(0.5)}),
+    Gelu(relax.op.nn.gelu_tanh, "tanh", {_X: _ROOT, _CUBE: 0.044715 * _ROOT}),
+)
 """The exact function, and its approximation by ``tanh``."""

@@ -1,88 +1,106 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisations, as exporters compose them of means and differences."""
+"""Normalisations, as exporters compose them of means and differences, or of reshapes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 import numpy as np
 from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, wildcard
 
 from ..relax_ir.expressions import is_float32, known_shape
-from ..sizes.size import is_open
+from ..sizes.size import AnyShape, is_open
 from .matching import Match, Matcher, operation
+from .standardised import Standardised, standardised
+
+Factors = tuple[np.ndarray, np.ndarray]
+"""What is multiplied by, and what is added."""
 
 
 class LayerOrInstanceNorm:
-    """The pattern of a layer or instance normalisation of constant factors.
+    """A layer or instance normalisation of constant factors.
 
     The shapes of the factors say which it is: those of a layer normalisation extend along the axes
-    of the mean, those of an instance normalisation along the channels.
+    of the mean, those of an instance normalisation along the channels. Others are applied to a
+    layer normalisation without factors.
     """
-
-    def __init__(self) -> None:
-        self._standardised = _Standardised(wildcard())
-        self._affine = _Affine(self._standardised.pattern)
 
     def raised(self, matcher: Matcher, call: relax.Call) -> relax.Call | None:
         """Return the operator if ``call`` is the last of its composition."""
-        match = matcher.match(self._affine.pattern, call)
-        found = None if match is None else self._standardised.read(match)
-        if match is None or found is None or known_shape(call) != found.shape:
+        found = standardised(matcher, call)
+        if found is None:
             return None
-        factors = self._affine.factors(match, found.data, found.shape)
-        open_channels = is_open(found.shape[1:2])  # constants cannot have as many elements
-        if all(_varies_in(factor, found.axes) for factor in factors):
-            if found.axes == (1,) and len(found.shape) > 2:
-                return None if open_channels else _channel_norm(found, factors)
-            open_rows = is_open(found.shape[found.axes[0] :])
-            return _layer_norm(found, factors) if found.is_last and not open_rows else None
-        if (
-            found.of_planes
-            and not open_channels
-            and all(_varies_in(factor, (1,)) for factor in factors)
-        ):
-            gamma, beta = (relax.const(_channels(f, found.shape[1])) for f in factors)
-            axes = list(found.axes)
-            return relax.op.nn.instance_norm(found.data, gamma, beta, 1, axes, found.epsilon)
+        norm = _normalised(found, found.factors)
+        if norm is not None:
+            return norm
+        ones = np.ones((1,) * len(found.shape), "float32")
+        norm = _normalised(found, (ones, np.zeros_like(ones)))
+        if norm is None:
+            return None
+        gamma, beta = map(relax.const, found.factors)
+        return relax.op.add(relax.op.multiply(norm, gamma), beta)
+
+
+def _normalised(found: Standardised, factors: Factors) -> relax.Call | None:
+    """Return the operator with factors of these shapes; None if there is none."""
+    open_channels = is_open(found.shape[1:2])  # constants cannot have as many elements
+    if all(_varies_in(factor, found.axes) for factor in factors):
+        if found.axes == (1,) and len(found.shape) > 2:
+            return None if open_channels else _channel_norm(found, factors)
+        open_rows = is_open(found.shape[found.axes[0] :])
+        return _layer_norm(found, factors) if found.is_last and not open_rows else None
+    of_channels = all(_varies_in(factor, (1,)) for factor in factors)
+    if not found.of_planes or open_channels or not of_channels:
         return None
+    gamma, beta = (relax.const(_channels(f, found.shape[1])) for f in factors)
+    return relax.op.nn.instance_norm(found.data, gamma, beta, 1, list(found.axes), found.epsilon)
 
 
 class GroupNorm:
-    """The pattern of a group normalisation: an instance normalisation between two reshapes."""
+    """The pattern of a group normalisation: another one between two reshapes."""
 
     def __init__(self) -> None:
         self._grouped = operation("reshape", wildcard(), wildcard())
         self._gamma, self._beta = is_const(), is_const()
-        self._norm = operation("nn.instance_norm", self._grouped, self._gamma, self._beta)
-        self._outer = _Affine(operation("reshape", self._norm, wildcard()))
+        operands = self._grouped, self._gamma, self._beta
+        self._instance = operation("nn.instance_norm", *operands)
+        self._layer = operation("nn.layer_norm", *operands)
+        self._inner = _Affine(self._instance | self._layer)
+        self._outer = _Affine(operation("reshape", self._inner.pattern, wildcard()))
 
     def raised(self, matcher: Matcher, call: relax.Call) -> relax.Call | None:
         """Return the operator if ``call`` is the last of its composition."""
         match = matcher.match(self._outer.pattern, call)
         if match is None or not is_float32(call):
             return None
-        grouped, norm = match.call(self._grouped), match.call(self._norm)
+        norm = match.call(self._instance if self._instance in match else self._layer)
+        grouped = match.call(self._grouped)
         data = grouped.args[0]
         shape, parts = known_shape(data), known_shape(grouped)
         if shape is None or parts is None or len(shape) < 3 or known_shape(call) != shape:
             return None
-        groups = parts[1]
-        if shape[0] != parts[0] or shape[1] % groups != 0:
+        groups, inside = parts[1], list(range(2, len(parts)))
+        axes = [int(axis) % len(parts) for axis in norm.attrs.axes]
+        if is_open((shape[1], groups)) or shape[0] != parts[0]:
             return None
-        outer = self._outer.factors(match, data, shape)
-        if not all(_varies_in(factor, (1,)) for factor in outer):
+        if shape[1] % groups != 0 or axes != inside:
             return None
-        inner = [match.array(pattern) for pattern in (self._gamma, self._beta)]
-        scale, shift = (
-            np.repeat(_channels(f, groups), shape[1] // groups) for f in inner if f is not None
-        )
-        gamma, beta = (_channels(f, shape[1]) for f in outer)
-        factors = (relax.const(value) for value in (scale * gamma, shift * gamma + beta))
-        axes = list(range(2, len(shape)))
-        return relax.op.nn.group_norm(data, *factors, groups, 1, axes, norm.attrs.epsilon)
+        place = (1, groups, *[1] * len(inside)) if self._instance in match else (1, 1, *parts[2:])
+        own = [match.array(pattern) for pattern in (self._gamma, self._beta)]
+        scale, shift = np.ones(()), np.zeros(())
+        for given, axes_of in (
+            ([f.reshape(place) for f in own if f is not None], parts),
+            (self._inner.factors(match, parts), parts),
+            (self._outer.factors(match, shape), shape),
+        ):
+            gamma, beta = (_by_channel(factor, axes_of, shape[1]) for factor in given)
+            if gamma is None or beta is None:
+                return None
+            scale, shift = scale * gamma, shift * gamma + beta
+        factors = (relax.const(factor.astype("float32")) for factor in (scale, shift))
+        places = list(range(2, len(shape)))
+        return relax.op.nn.group_norm(data, *factors, groups, 1, places, norm.attrs.epsilon)
 
 
 class ChannelNorm:
@@ -114,28 +132,7 @@ class ChannelNorm:
         )
 
 
-class _Standard(NamedTuple):
-    """What is standardised: the tensor, its shape, and the axes of the mean in their order."""
-
-    data: relax.Expr
-    shape: tuple[int, ...]
-    axes: tuple[int, ...]
-    epsilon: float
-
-    @property
-    def is_last(self) -> bool:
-        """Whether the axes are the last ones."""
-        return self.axes == tuple(range(self.axes[0], len(self.shape)))
-
-    @property
-    def of_planes(self) -> bool:
-        return self.is_last and self.axes[0] == 2
-
-
-Factors = tuple[np.ndarray, np.ndarray]
-
-
-def _layer_norm(found: _Standard, factors: Factors) -> relax.Call:
+def _layer_norm(found: Standardised, factors: Factors) -> relax.Call:
     first = found.axes[0]
     gamma, beta = (
         relax.const(np.broadcast_to(f[(0,) * first], found.shape[first:]).copy()) for f in factors
@@ -144,7 +141,7 @@ def _layer_norm(found: _Standard, factors: Factors) -> relax.Call:
     return relax.op.nn.layer_norm(found.data, gamma, beta, axes, found.epsilon)
 
 
-def _channel_norm(found: _Standard, factors: Factors) -> relax.Call:
+def _channel_norm(found: Standardised, factors: Factors) -> relax.Call:
     """Return a layer normalisation of axis 1; of other tensors than images, by permutations."""
     rank = len(found.shape)
     gamma, beta = (relax.const(_channels(f, found.shape[1])) for f in factors)
@@ -153,46 +150,6 @@ def _channel_norm(found: _Standard, factors: Factors) -> relax.Call:
     rows = relax.op.permute_dims(found.data, [0, *range(2, rank), 1])
     norm = relax.op.nn.layer_norm(rows, gamma, beta, [-1], found.epsilon)
     return relax.op.permute_dims(norm, [0, rank - 1, *range(1, rank - 1)])
-
-
-class _Standardised:
-    """The pattern of ``(x - mean) / sqrt(variance + epsilon)``."""
-
-    def __init__(self, data: DFPattern) -> None:
-        self._data = data
-        self._means: list[DFPattern] = []
-        self._two, self._epsilon = is_const(), is_const()
-        variance = self._mean("variance", data) | self._mean("mean", self._squares())
-        deviation = operation("sqrt", operation("add", variance, self._epsilon))
-        self.pattern = operation("divide", self._centred(), deviation)
-
-    def read(self, match: Match) -> _Standard | None:
-        """Return what is standardised; None if its parts do not agree."""
-        data = match.operand(self._data)
-        shape, epsilon = known_shape(data), match.array(self._epsilon)
-        means = [match.call(mean).attrs for mean in self._means if mean in match]
-        if shape is None or 0 in shape or epsilon is None or epsilon.size != 1:
-            return None
-        if not is_float32(data):  # TVM's operators do not support float64
-            return None
-        if not match.is_number(self._two, 2.0) or any(mean.axis is None for mean in means):
-            return None
-        axes = {tuple(sorted(int(axis) % len(shape) for axis in mean.axis)) for mean in means}
-        if len(axes) != 1 or () in axes or not all(mean.keepdims for mean in means):
-            return None
-        return _Standard(data, shape, axes.pop(), float(epsilon.reshape(-1)[0]))
-
-    def _mean(self, operator: str, data: DFPattern) -> DFPattern:
-        self._means.append(operation(operator, data))
-        return self._means[-1]
-
-    def _centred(self) -> DFPattern:
-        return operation("subtract", self._data, self._mean("mean", self._data))
-
-    def _squares(self) -> DFPattern:
-        centred = self._centred()
-        squares = operation("power", centred, self._two)
-        return squares | operation("multiply", centred, centred) | operation("square", centred)
 
 
 class _Affine:
@@ -204,13 +161,13 @@ class _Affine:
         shifted = operation("add", scaled, self._beta) | operation("add", data, self._beta)
         self.pattern = shifted | scaled | data
 
-    def factors(self, match: Match, data: relax.Expr, shape: tuple[int, ...]) -> Factors:
+    def factors(self, match: Match, shape: AnyShape) -> Factors:
         """Return gamma and beta, with as many axes as the tensor has."""
-        rank, dtype = len(shape), str(data.ty.dtype.dtype)
+        rank = len(shape)
         gamma, beta = match.array(self._gamma), match.array(self._beta)
         values = (
-            np.ones(1, dtype) if gamma is None else gamma,
-            np.zeros(1, dtype) if beta is None else beta,
+            np.ones(1, "float32") if gamma is None else gamma,
+            np.zeros(1, "float32") if beta is None else beta,
         )
         first, second = (v.reshape((1,) * (rank - v.ndim) + v.shape) for v in values)
         return first, second
@@ -226,5 +183,19 @@ def _channels(factor: np.ndarray, channels: int) -> np.ndarray:
     return np.broadcast_to(factor.reshape(-1), (channels,)).copy()
 
 
-NORMALISATIONS = (GroupNorm(), LayerOrInstanceNorm())
+def _by_channel(factor: np.ndarray, shape: AnyShape, channels: int) -> np.ndarray | None:
+    """Return the factor of each channel, of which an element of axis 1 has one or several.
+
+    None if it varies among the elements of a channel.
+    """
+    if _varies_in(factor, (1,)):
+        return np.repeat(_channels(factor, shape[1]), channels // shape[1])
+    if is_open(shape) or factor.shape[0] != 1:
+        return None
+    rows = np.broadcast_to(factor, (1, *shape[1:])).reshape(channels, -1)
+    return rows[:, 0] if (rows == rows[:, :1]).all() else None
+
+
+NORMALISATIONS = (LayerOrInstanceNorm(),)
+GROUPED_NORMALISATIONS = (GroupNorm(),)
 PERMUTED_NORMALISATIONS = (ChannelNorm(),)

@@ -69,6 +69,7 @@ class _Mover(PyExprMutator):
         self._more: dict[relax.Var, int] = {}
         self._convolved: set[relax.Var] = set()
         self._regrouped: set[relax.Var] = set()
+        self._normalised: set[relax.Var] = set()
 
     def useful(self) -> set[relax.Var]:
         """Return the variables of the areas in which fewer elements are permuted than before."""
@@ -77,10 +78,12 @@ class _Mover(PyExprMutator):
     def _is_useful(self, area: set[relax.Var]) -> bool:
         """Return whether an area permutes less, or as much and joins what a convolution computes.
 
-        A convolution's result is in blocks, which a reshape would have to copy.
+        A convolution's result is in blocks, which a reshape would have to copy, and a normalisation
+        of rows is as good.
         """
         more = sum(self._more.get(member, 0) for member in area)
-        joins = not area.isdisjoint(self._convolved) and area.isdisjoint(self._regrouped)
+        others = self._regrouped | self._normalised
+        joins = not area.isdisjoint(self._convolved) and area.isdisjoint(others)
         return more < 0 or (more == 0 and joins)
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
@@ -164,6 +167,8 @@ class _Mover(PyExprMutator):
             self._count(variable, extra)
             if op_name(call) in RESHAPES and _sizes(call) != _sizes(call.args[0]):
                 self._regrouped.add(variable)
+            if is_op(call, "nn.layer_norm"):
+                self._normalised.add(variable)
         return moved
 
     def _aligned(

@@ -12,7 +12,8 @@ import numpy as np
 from tvm import relax
 
 from ..graph.recognise import ELEMENTWISE
-from ..relax_ir.expressions import held_shape, known_shape, op_name
+from ..relax_ir.constants import constant_array
+from ..relax_ir.expressions import held_shape, is_float32, known_shape, op_name
 from ..sizes.size import AnyShape, hint_of, known_equal
 
 Axes = tuple[int, ...]
@@ -120,9 +121,29 @@ def _along(call: relax.Call, data: Permuted, _align: Align) -> Permuted | None:
     return Permuted(build(data.source, axis), data.axes)
 
 
+def _normalised(call: relax.Call, data: Permuted, _align: Align) -> Permuted | None:
+    """Return a layer normalisation of the channels of images, whose channels come first."""
+    axes, attrs = [int(axis) % len(data.axes) for axis in call.attrs.axes], call.attrs
+    factors = call.args[1:]
+    if data.axes != _CHANNELS_LAST or axes != [3] or not is_float32(call):
+        return None
+    if not _are_constant(factors):
+        return None
+    norm = relax.op.nn.layer_norm(
+        data.source, *factors, [1], attrs.epsilon, attrs.center, attrs.scale
+    )
+    return Permuted(norm, data.axes)
+
+
 def _prelu(call: relax.Call, data: Permuted, _align: Align) -> Permuted | None:
+    if not _are_constant(call.args[1:]):
+        return None
     axis = data.axes[int(call.attrs.axis) % len(data.axes)]
     return Permuted(relax.op.nn.prelu(data.source, call.args[1], axis), data.axes)
+
+
+def _are_constant(factors: Sequence[relax.Expr]) -> bool:
+    return all(constant_array(factor) is not None for factor in factors)
 
 
 def _pad(call: relax.Call, data: Permuted, _align: Align) -> Permuted | None:
@@ -212,6 +233,7 @@ _OF_EACH = frozenset({
     *("logical_and", "logical_or", "logical_xor"),
 })  # fmt: skip
 
+_CHANNELS_LAST = (0, 2, 3, 1)
 RESHAPES = ("reshape", "squeeze", "expand_dims")
 
 RULES: dict[str, Rule] = {
@@ -221,6 +243,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), _along),
     **dict.fromkeys(RESHAPES, _reshaped),
     "concat": _concat,
+    "nn.layer_norm": _normalised,
     "nn.pad": _pad,
     "nn.prelu": _prelu,
     "split": _split,

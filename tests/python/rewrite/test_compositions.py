@@ -53,13 +53,17 @@ NUMBERS = {
     "half": 0.5,
     "more": 0.51,
     "one": 1.0,
+    "both": 0.08943,
     "root2": 1.41421354,
+    "root_half": 0.707106769,
     "root_2_pi": 0.797884583,
+    "root": -0.5,
     "squared": 2.0,
+    "two": 2.0,
 }
 
 SHAPES = {f"groups{n}": [0, n, -1] for n in (1, 2, 3)}
-SHAPES |= {"images": [1, 2, -1], "whole": list(SHAPE)}
+SHAPES |= {"images": [1, 2, -1], "planes": [2, 3, 2, 5, 7], "whole": list(SHAPE)}
 NAMED = {name: np.float32(value) for name, value in NUMBERS.items()} | {
     name: np.array(value) for name, value in SHAPES.items()
 }
@@ -69,6 +73,23 @@ ERF = "d = Div(x, root2) e = Erf(d) t = Add(e, one) "
 CUBES = {"power": "c = Pow(x, cubed) ", "products": "q = Mul(x, x) c = Mul(x, q) "}
 TANH = "k = Mul(cubic, c) s = Add(x, k) a = Mul(root_2_pi, s) e = Tanh(a) t = Add(one, e) "
 
+HALF = "j = Mul(half, x) y = Mul(j, t)"
+ANY_GELU = {
+    "added": "d = Mul(x, root_half) e = Erf(d) a = Mul(x, e) b = Add(a, x) y = Mul(b, half)",
+    "halved": "d = Div(x, root2) e = Erf(d) h = Mul(e, half) t = Add(half, h) y = Mul(t, x)",
+    "subtracted": "d = Mul(x, root_half) n = Neg(d) e = Erf(n) t = Sub(one, e) " + HALF,
+    "twice": "d = Div(x, root2) e = Erf(d) t = Add(e, one) b = Mul(x, t) y = Div(b, squared)",
+}
+TANHED = " a = Mul(u, root_2_pi) e = Tanh(a) t = Add(one, e) " + HALF
+ANY_TANH_GELU = {
+    "factor first": "q = Mul(x, cubic) c = Mul(q, x) k = Mul(c, x) u = Add(x, k)",
+    "factored": "q = Mul(x, cubic) c = Mul(q, x) k = Add(c, one) u = Mul(x, k)",
+    "a square by one half": "q = Mul(x, x) c = Mul(q, both) k = Add(two, c) s = Mul(k, x) "
+    "u = Mul(s, half)",
+    "a sum of fractions": "h = Mul(x, half) c = Pow(x, cubed) k = Mul(c, cubic) s = Add(h, k) "
+    "u = Add(s, h)",
+}
+
 STANDARDISED = "m = ReduceMean<axes = {axes}>(x) d = Sub(x, m) {square} "
 STANDARDISED += "v = ReduceMean<axes = {axes}>(q) w = Add(v, epsilon) s = Sqrt(w) z = Div(d, s) "
 POWER, PRODUCT, AGAIN = "q = Pow(d, squared)", "q = Mul(d, d)", "n = Sub(x, m) q = Mul(n, n)"
@@ -77,6 +98,48 @@ AFFINE = "a = Mul(z, g) y = Add(b, a)"
 
 def standardised(axes: str, square: str = POWER) -> str:
     return STANDARDISED.format(axes=axes, square=square)
+
+
+CENTRED = "m = ReduceMean<axes = [-1]>(x) d = Sub(x, m) "
+VARIED = "q = Mul(d, d) v = ReduceMean<axes = [-1]>(q) w = Add(v, epsilon) "
+INVERSE = "s = Sqrt(w) r = Reciprocal(s) "
+SUMS = "t = ReduceSum(x, last) m = {0} d = Sub(x, m) q = Mul(d, d) u = ReduceSum(q, last) v = {1} "
+REST = "w = Add(v, epsilon) s = Sqrt(w) z = Div(d, s) " + AFFINE
+OF_ROWS = {"last": np.array([-1]), "count": np.float32(21), "share": np.float32(1 / 21)}
+ANY_LAYER_NORM = {
+    "reciprocal": CENTRED + VARIED + INVERSE + "z = Mul(d, r) " + AFFINE,
+    "an inverse": CENTRED + VARIED + "s = Sqrt(w) r = Div(one, s) z = Mul(r, d) " + AFFINE,
+    "a root as a power": CENTRED + VARIED + "r = Pow(w, root) z = Mul(d, r) " + AFFINE,
+    "sums by a share": SUMS.format("Mul(t, share)", "Mul(u, share)") + REST,
+    "sums by a count": SUMS.format("Div(t, count)", "Div(u, count)") + REST,
+    "scaled before": CENTRED + VARIED + "s = Sqrt(w) e = Mul(g, d) z = Div(e, s) y = Add(z, b)",
+    "batch's form": CENTRED
+    + VARIED
+    + INVERSE
+    + "k = Mul(r, g) a = Mul(x, k) o = Mul(m, k) c = Sub(b, o) y = Add(a, c)",
+    "batch's form of a quotient": CENTRED
+    + VARIED
+    + "s = Sqrt(w) k = Div(g, s) a = Mul(x, k) o = Mul(m, k) c = Sub(b, o) y = Add(c, a)",
+    "less the mean": CENTRED
+    + VARIED
+    + INVERSE
+    + "k = Mul(r, g) n = Neg(m) a = Mul(x, k) o = Mul(n, k) c = Add(b, o) y = Add(c, a)",
+    "no factors, batch's form": CENTRED
+    + VARIED
+    + INVERSE
+    + "a = Mul(x, r) o = Mul(m, r) y = Sub(a, o)",
+    "squares of the other sign": CENTRED.replace("Sub(x, m)", "Sub(m, x)")
+    + VARIED
+    + "c = Sub(x, m) s = Sqrt(w) z = Div(c, s) "
+    + AFFINE,
+    "means of squares": "m = ReduceMean<axes = [-1]>(x) q = Mul(x, x) o = Mul(m, m) "
+    "e = ReduceMean<axes = [-1]>(q) v = Sub(e, o) d = Sub(x, m) " + REST,
+    "means of squares, not negative": "m = ReduceMean<axes = [-1]>(x) q = Pow(x, squared) "
+    "o = Mul(m, m) e = ReduceMean<axes = [-1]>(q) n = Sub(e, o) v = Relu(n) d = Sub(x, m) " + REST,
+    "axes that are restored": "l = ReduceMean<axes = [-1], keepdims = 0>(x) m = Unsqueeze(l, last) "
+    "d = Sub(x, m) q = Mul(d, d) k = ReduceMean<axes = [-1], keepdims = 0>(q) "
+    "v = Unsqueeze(k, last) " + REST,
+}
 
 
 def grouped(groups: int) -> str:
@@ -97,6 +160,53 @@ RAISED = {
         )
         for name, cube in CUBES.items()
     },
+    **{f"gelu, {name}": Composition(nodes, "nn.gelu") for name, nodes in ANY_GELU.items()},
+    **{
+        f"tanh gelu, {name}": Composition(nodes + TANHED, "nn.gelu_tanh")
+        for name, nodes in ANY_TANH_GELU.items()
+    },
+    **{
+        f"layer, {name}": Composition(
+            nodes, "nn.layer_norm", (3, 5, 21), factors((21,), (21,)) | OF_ROWS
+        )
+        for name, nodes in ANY_LAYER_NORM.items()
+    },
+    **{
+        f"instance, {name}": Composition(
+            ANY_LAYER_NORM[name].replace("[-1]", "[2, 3]"),
+            "nn.instance_norm",
+            constants=factors((6, 1, 1), (6, 1, 1)),
+        )
+        for name in ("reciprocal", "batch's form", "a root as a power", "scaled before")
+    },
+    "channels between permutations": Composition(
+        "p = Transpose<perm = [0, 2, 3, 1]>(x) "
+        + ANY_LAYER_NORM["batch's form"].replace("(x", "(p").replace(" y =", " i =")
+        + " y = Transpose<perm = [0, 3, 1, 2]>(i)",
+        "nn.layer_norm",
+        constants=factors((6,), (6,)),
+    ),
+    **{
+        f"group, by hand, {name}": Composition(
+            f"i = Reshape(x, {name}) "
+            + standardised(axes).replace("(x", "(i").replace("z =", "n =")
+            + "z = Reshape(n, whole) "
+            + AFFINE,
+            "nn.group_norm",
+            constants=factors((6, 1, 1), (6, 1, 1)),
+        )
+        for name, axes in {"groups3": "[2]", "planes": "[2, 3, 4]"}.items()
+    },
+    "group, by hand, factors inside": Composition(
+        "i = Reshape(x, planes) "
+        + ANY_LAYER_NORM["batch's form"]
+        .replace("[-1]", "[2, 3, 4]")
+        .replace("(x", "(i")
+        .replace(" y =", " l =")
+        + " y = Reshape(l, whole)",
+        "nn.group_norm",
+        constants=factors((3, 2, 1, 1), (3, 2, 1, 1)),
+    ),
     "layer": Composition(
         standardised("[-1]") + AFFINE, "nn.layer_norm", (3, 5, 21), factors((21,), (21,))
     ),
@@ -155,6 +265,40 @@ RAISED = {
 }
 
 STAYING = {
+    "the deviation and a small number": Composition(
+        CENTRED + "q = Mul(d, d) v = ReduceMean<axes = [-1]>(q) r = Sqrt(v) s = Add(r, epsilon) "
+        "z = Div(d, s) " + AFFINE,
+        "",
+        (3, 5, 21),
+        factors((21,), (21,)),
+    ),
+    "the largest of the variance and a small number": Composition(
+        CENTRED + VARIED.replace("Add(v", "Max(v") + INVERSE + "z = Mul(d, r) " + AFFINE,
+        "",
+        (3, 5, 21),
+        factors((21,), (21,)),
+    ),
+    "sums by another count": Composition(
+        ANY_LAYER_NORM["sums by a count"],
+        "",
+        (3, 5, 22),
+        factors((22,), (22,)) | OF_ROWS,
+    ),
+    "a mean by other factors": Composition(
+        ANY_LAYER_NORM["batch's form"].replace("Mul(m, k)", "Mul(m, r)"),
+        "",
+        (3, 5, 21),
+        factors((21,), (21,)),
+    ),
+    "the root of another variance": Composition(
+        ANY_LAYER_NORM["reciprocal"].replace("Mul(d, d)", "Mul(x, d)"),
+        "",
+        (3, 5, 21),
+        factors((21,), (21,)),
+    ),
+    "gelu of a cube of another tensor": Composition(
+        ANY_TANH_GELU["factor first"].replace("c = Mul(q, x)", "c = Mul(q, half)") + TANHED
+    ),
     "gelu of other numbers": Composition(ERF + "a = Mul(x, t) y = Mul(a, more)"),
     "gelu of two tensors": Composition(ERF + "l = Neg(x) a = Mul(l, t) y = Mul(a, half)"),
     "another power": Composition(
@@ -279,3 +423,17 @@ def test_a_copy_of_what_a_composition_reads_may_come_later(tmp_path: Path) -> No
     path = saved(composition._replace(nodes=nodes), tmp_path)
     assert "nn.layer_norm" in operators(path)
     assert_as_onnx_runtime(path, composition.shape)
+
+
+def test_a_variance_by_means_of_squares_is_more_exact_as_one_operator(tmp_path: Path) -> None:
+    """The difference of two large numbers loses the digits that the variance has."""
+    composition = RAISED["layer, means of squares"]
+    path = saved(composition, tmp_path)
+    x = RNG.standard_normal(composition.shape).astype("float32") + np.float32(300)
+    wide = x.astype("float64")
+    centred = wide - wide.mean(-1, keepdims=True)
+    deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + NUMBERS["epsilon"])
+    exact = centred / deviation * composition.constants["g"] + composition.constants["b"]
+    (theirs,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    ours = tvm_ios.compile(str(path), search=False)(x)
+    assert np.abs(ours - exact).max() < 1e-3 < np.abs(theirs - exact).max()

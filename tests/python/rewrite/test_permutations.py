@@ -87,6 +87,7 @@ BETWEEN = {
     "s = Sub(g, m) z = Reshape(s, whole) ",
     "channels in another order": "g = Reshape(r, halves) "
     "t = Transpose<perm = [0, 1, 2, 4, 3]>(g) z = Reshape(t, whole) ",
+    "a layer normalisation": "z = LayerNormalization<axis = -1>(r, scale, b) ",
     "pixels in a row": "g = Reshape(r, pixels) s = Softmax<axis = 1>(g) z = Reshape(s, whole) ",
 }
 """What is computed of ``r`` between two convolutions."""
@@ -96,7 +97,7 @@ MOVING = {"channels in another order": 2}
 
 
 def network(nodes: str, shape: tuple[int, ...] = SHAPE) -> Exported:
-    return Exported(nodes, {"x": shape}, CONSTANTS)
+    return Exported(nodes, {"x": shape}, CONSTANTS, opset=17)
 
 
 def permutations(exported: Exported, directory: Path) -> int:
@@ -146,6 +147,11 @@ def test_what_follows_a_last_convolution_is_computed_with_it(tmp_path: Path) -> 
 
 STAYING = {
     "products of pixels": ("m = MatMul(r, p) e = MatMul(m, q) z = Add(r, e) ", 4),
+    "normalised rows of products": (
+        "n = LayerNormalization<axis = -1>(r, scale, b) m = MatMul(n, p) e = MatMul(m, q) "
+        "z = Add(n, e) ",
+        4,
+    ),
     "anchors": ("a = Reshape(r, anchors) s = Softmax<axis = 2>(a) z = Reshape(s, whole) ", 4),
     "an order that is read twice": ("f = Reshape(r, flat) m = MatMul(f, dense) ", 2),
 }

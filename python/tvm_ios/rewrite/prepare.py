@@ -22,6 +22,7 @@ from .concats import distribute_over_concat
 from .constants import fold_constants
 from .conv1d import widen_convolutions
 from .definite import make_definite
+from .einsums import multiply_labels
 from .empty import fill_empty_sums
 from .flattened import reorder_weights
 from .grids import expand_grids
@@ -30,6 +31,7 @@ from .indices import safe_indices
 from .layout import channels_first
 from .means import divide_integer_sums
 from .moves import remove_empty_moves
+from .one_row import widen_rows
 from .orders import order_nan
 from .pads import absorb_pads
 from .permutations import move_permutations
@@ -124,6 +126,7 @@ def _passes(
         safe_indices(function, checked=checks_indices),
         order_nan(function),
         _on(function, dequantize_in_float),
+        _on(function, multiply_labels),
         _on(function, move_permutations),
         _on(function, fill_empty_sums),
         _on(function, divide_integer_sums),
@@ -144,6 +147,8 @@ def _passes(
         _on(function, reorder_weights),
         relax.transform.CanonicalizeBindings(),  # patterns match names that are defined later
         _on(function, raise_compositions),
+        _on(function, widen_rows),
+        relax.transform.CanonicalizeBindings(),
         _on(function, attention_raiser(attention_depth)),
         relax.transform.DeadCodeElimination(entries),
         *[_on(function, distribute_over_concat)] * _NESTED,

@@ -40,6 +40,7 @@ from .raising import raise_calls
 from .reciprocals import multiply_by_reciprocals
 from .recurrence import unroll_recurrences
 from .remaining_constants import fold_the_rest
+from .reshaped import compute_before_division
 from .results import copy_bare_results, inline_returned_tuple
 from .scales import sink_scales
 from .splits import slice_channels
@@ -146,6 +147,7 @@ def _passes(
         _on(function, keep_batches),
         _on(function, reorder_weights),
         relax.transform.CanonicalizeBindings(),  # patterns match names that are defined later
+        _on(function, compute_before_division),
         _on(function, raise_compositions),
         _on(function, widen_rows),
         relax.transform.CanonicalizeBindings(),

@@ -9,11 +9,12 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as T
 
-from .circular import cos, sin
+from .arcs import acos, asin, atan
+from .circular import cos, sin, tan
 from .functions import (
     absolute,
     erf,
-    exp,
+    full_exp,
     gelu,
     gelu_tanh,
     keep,
@@ -22,8 +23,8 @@ from .functions import (
     log,
     sigmoid,
     smallest,
-    tanh,
 )
+from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
 from .power import power
 
 Expr = Any
@@ -66,14 +67,26 @@ FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "negative": lambda x: like(x, 0.0) - x,
     "abs": _once(absolute),
     "round": lambda x: tirx.nearbyint(x),
+    "floor": lambda x: tirx.floor(x),
+    "ceil": lambda x: tirx.ceil(x),
+    "trunc": lambda x: tirx.trunc(x),
     "square": _once(lambda x: x * x),
-    "exp": exp,
+    "exp": full_exp,
     "log": log,
     "sqrt": lambda x: tirx.sqrt(x),
     "rsqrt": lambda x: like(x, 1.0) / tirx.sqrt(x),
     "sin": sin,
     "cos": cos,
+    "tan": tan,
+    "asin": asin,
+    "acos": acos,
+    "atan": atan,
+    "sinh": sinh,
+    "cosh": cosh,
     "tanh": tanh,
+    "asinh": asinh,
+    "acosh": acosh,
+    "atanh": atanh,
     "sigmoid": sigmoid,
     "silu": _once(lambda x: x * sigmoid(x)),
     "erf": erf,

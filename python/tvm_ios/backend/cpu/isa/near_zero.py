@@ -17,9 +17,9 @@ from tvm import tirx
 
 Expr = Any
 
-_SMALL = 0.625
+SMALL_TANH = 0.625
 # tanh(x) = x * (1 + z * polynomial(z)) of z = x * x for |x| <= 0.625, relative error 4.5e-9.
-_TANH = (-0.333332807, 0.133314058, -0.0537365116, 0.020628145, -0.00569226313)
+TANH = (-0.333332807, 0.133314058, -0.0537365116, 0.020628145, -0.00569226313)
 
 
 def accurate_near_zero(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -45,11 +45,11 @@ def _tanh(x: Expr) -> Expr:
         return tirx.const(value, "float32")
 
     size, square = tirx.abs(x), x * x
-    polynomial = reduce(lambda sum_, c: sum_ * square + number(c), _TANH[-2::-1], number(_TANH[-1]))
+    polynomial = reduce(lambda sum_, c: sum_ * square + number(c), TANH[-2::-1], number(TANH[-1]))
     large = number(1.0) - number(2.0) / (tirx.exp(size + size) + number(1.0))
     signed = tirx.Select(x < number(0.0), number(0.0) - large, large)
     small = x * (number(1.0) + square * polynomial)  # -0 stays as it is
-    return tirx.Select(size < number(_SMALL), small, signed)
+    return tirx.Select(size < number(SMALL_TANH), small, signed)
 
 
 def _of_c(name: str, dtype: str) -> Callable[[Expr], Expr]:

@@ -51,7 +51,7 @@ def narrowed(x: Expr) -> Expr:
 
 
 def log2(x: Expr) -> Expr:
-    """Compute the logarithm of float32 numbers of at least 0, which are given in float64.
+    """Compute the logarithm of float64 numbers of at least 0 with relative error 1.7e-11.
 
     Those of 0 and infinity are huge, but finite: their products with 0 are 0.
     """

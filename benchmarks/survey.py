@@ -46,7 +46,8 @@ def survey(models: Sequence[str], threads: int, path: Path, trial: Trial) -> dic
         with tempfile.TemporaryDirectory() as folder:
             try:
                 for row in trial(name, Path(folder)):
-                    print({k: v for k, v in row.items() if k != "failure"}, file=sys.stderr)
+                    plain = {k: v for k, v in row.items() if isinstance(v, (int, float, str))}
+                    print({"model": name, **plain}, file=sys.stderr)
                     record["rows"].append({"model": name, **row})
             except (ContenderError, subprocess.CalledProcessError) as error:
                 record["rows"].append({"model": name, "failure": str(error)[:200]})

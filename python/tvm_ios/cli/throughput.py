@@ -31,7 +31,7 @@ from .compile import loader
 from .options import Request
 
 _BATCHES = (1, 8, 32)
-_ROUNDS, _TURN = 5, 0.5  # seconds of a turn
+_ROUNDS, _TURN, _LIMIT = 5, 0.5, 90.0  # seconds of a turn, and of all
 _SEARCHING = ("schedule_in", "schedule_out", "measure_all", "rpc_tracker", "batch")
 _ONNX = ".onnx"
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
         with TemporaryFolder() as folder:
             libraries = _libraries(args, folder)
             entries, inputs = _entries(args, libraries), libraries[0].inputs()
-            result = contest(entries, inputs, folder, rounds=_ROUNDS, seconds=_TURN)
+            result = contest(entries, inputs, folder, rounds=_ROUNDS, seconds=_TURN, limit=_LIMIT)
             best = result.best([OURS])
             if best is None:
                 raise ModelError(f"The model cannot be run: {result.left_out[OURS]}.")

@@ -26,6 +26,7 @@ from .ways import TITLES, Way
 
 _ALIKE = 0.03
 """Ways whose medians differ by less are as fast as each other."""
+_FEWEST = 3  # rounds
 _PATIENCE = 600.0  # seconds for an answer
 _SETTLED, _LOOK = 2.0, 1e-3  # seconds that threads may go on spinning; between two looks
 
@@ -119,6 +120,7 @@ def contest(
     *,
     rounds: int,
     seconds: float,
+    limit: float,
 ) -> Result:
     """Measure all ways of all systems in turns.
 
@@ -132,7 +134,9 @@ def contest(
     rounds : int
         Turns of each way.
     seconds : float
-        The length of a turn.
+        The length of a turn, unless a call takes longer.
+    limit : float
+        The seconds after which no further round begins, if there were three.
     """
     result = Result()
     files = {batch: folder / f"inputs-{batch}.npz" for batch in inputs}
@@ -154,7 +158,7 @@ def contest(
             error = _deviation(outputs, expected)
             result.errors[entry.system] = max(error, result.errors.get(entry.system, 0.0))
             running |= dict.fromkeys(entry.ways, started)
-        _take_turns(running, result, rounds, seconds)
+        _take_turns(running, result, rounds, seconds, limit)
     return result
 
 
@@ -171,12 +175,16 @@ def _difference(output: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(output - wanted).max(initial=0.0)) / largest
 
 
-def _take_turns(running: dict[Way, _Worker], result: Result, rounds: int, seconds: float) -> None:
+def _take_turns(
+    running: dict[Way, _Worker], result: Result, rounds: int, seconds: float, limit: float
+) -> None:
     """Let all ways run once a round, in an order that is drawn anew each time."""
     result.figures |= {way: Figures() for way in running}
-    order = random.Random(0)
+    order, end = random.Random(0), time.monotonic() + limit
     with progress("measuring", rounds * len(running)) as advance:
-        for _ in range(rounds):
+        for number in range(rounds):
+            if number >= _FEWEST and time.monotonic() > end:
+                break
             for way in order.sample(list(running), len(running)):
                 figures = result.figures.get(way)
                 if figures is not None:

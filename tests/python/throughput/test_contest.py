@@ -60,7 +60,7 @@ def test_a_system_that_fails_is_left_out(tmp_path: Path) -> None:
         Entry(ONNX_RUNTIME, tmp_path / "m.onnx", single),
         Entry(OPENVINO, tmp_path / "damaged.onnx", ways_of(OPENVINO, 2, list(inputs))),
     ]
-    result = contest(entries, inputs, tmp_path, rounds=2, seconds=0.01)
+    result = contest(entries, inputs, tmp_path, rounds=2, seconds=0.01, limit=0)
     assert list(result.figures) == single
     assert all(len(figures.samples_per_s) == 2 for figures in result.figures.values())
     assert all(figures.rate > 0 and figures.latency > 0 for figures in result.figures.values())
@@ -75,5 +75,6 @@ def test_samples_are_counted_not_calls(tmp_path: Path) -> None:
     inputs = {8: [np.random.default_rng(0).standard_normal((8, *SHAPE[1:])).astype("float32")]}
     way = Way(ONNX_RUNTIME, 1, 1, 8)
     entries = [Entry(ONNX_RUNTIME, tmp_path / "m.onnx", [way])]
-    figures = contest(entries, inputs, tmp_path, rounds=1, seconds=0.2).figures[way]
+    figures = contest(entries, inputs, tmp_path, rounds=9, seconds=0.1, limit=0).figures[way]
+    assert len(figures.samples_per_s) == 3  # the fewest, as the time is over
     assert figures.rate == pytest.approx(8 / figures.latency, rel=0.9)

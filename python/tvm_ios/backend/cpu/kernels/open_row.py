@@ -29,10 +29,15 @@ Body = Callable[[Expr, ColumnTile], None]
 _FEWER = 4  # times narrower are tiles of rows that are shorter than a tile, where few are
 
 
-def cover_row(window: Window, width: int, body: Body, others: Sequence[Window] = ()) -> None:
-    """Cover an output row with tiles of ``width`` columns; see :func:`.column_tiles`."""
+def cover_row(
+    window: Window, width: int, body: Body, others: Sequence[Window] = (), **known: Any
+) -> None:
+    """Cover an output row with tiles of ``width`` columns; see :func:`.column_tiles`.
+
+    What else that takes is for rows of known length.
+    """
     if not is_open((window.size, window.out)):
-        column_tiles(window, width, body, others)
+        column_tiles(window, width, body, others, **known)
         return
     with T.serial(-(-window.out // width)) as number:
         open_tile(window, width, bind(number), body, others)

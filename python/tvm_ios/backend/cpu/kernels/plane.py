@@ -11,6 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....ops.window import Window
+from ....sizes.size import is_open
+
+_COLUMNS = 256  # of a segment, at most: its inputs fit into L2, and loops cost next to nothing
+_FEWEST = 8  # segments of a short row, so that workers share it evenly
 
 Interval = tuple[int, int]
 """(first element, one past the last)."""
@@ -106,3 +110,32 @@ class PlaneTiles:
         last = self.rows.position(end - 1, self.rows.kernel - 1)
         rows = max(first, 0), min(last + 1, self.rows.size)
         return rows[0] * self.row_pixels, rows[1] * self.row_pixels
+
+
+def segment_window(columns: Window, length: int) -> Window:
+    """Return how the segments of a row, of ``length`` columns each, read pixels of the input's row.
+
+    A plane of one row has them for tiles, as a plane of many rows has these.
+    """
+    return Window(
+        columns.size,
+        -(-columns.out // length),
+        columns.distance(length - 1, columns.kernel - 1) + 1,
+        length * columns.stride,
+        before=columns.before,
+    )
+
+
+def segment_tiles(rows: Window, columns: Window, width: int) -> int | None:
+    """Return into how many register tiles of ``width`` columns the segments of a row are divided.
+
+    A map of one row is divided so that all workers compute some of it, and that what one reads is
+    still in its cache for the next channels. None if a map has more rows, a short one, or one of
+    open size.
+    """
+    if is_open((rows.size, rows.out, columns.size, columns.out)):
+        return None
+    if (rows.size, rows.out, rows.kernel) != (1, 1, 1):
+        return None
+    tiles = -(-columns.out // width)
+    return None if tiles < _FEWEST else max(1, min(_COLUMNS // width, tiles // _FEWEST))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm import tirx
 from tvm.tirx.script import builder as T
@@ -19,6 +19,7 @@ Expr = Any
 MultiplyAdd = Callable[[Expr, Expr, Expr], Expr]
 
 _FEW_GROUPS = 4  # of taps, whose code may follow one another
+_MOST_EDGES = 1024  # taps of the columns of tiles at the edges, each with code of its own
 
 
 def float_multiply_add(total: Expr, a: Expr, b: Expr) -> Expr:
@@ -77,17 +78,36 @@ def readers(
     return sorted(found.items())
 
 
+class Part(NamedTuple):
+    """The tiles of columns that are covered: those from ``begin`` on, ``count`` of them."""
+
+    begin: Expr
+    count: Expr
+
+
+class _Run(NamedTuple):
+    """Neighbouring tiles of equal code, and the columns of the first one."""
+
+    first: int
+    count: int
+    tile: ColumnTile
+
+
 def column_tiles(
     window: Window,
     width: int,
     body: Callable[[Expr, ColumnTile], None],
     others: Sequence[Window] = (),
+    *,
+    part: Part | None = None,
+    guards: bool = True,
 ) -> None:
     """Cover an output row with tiles of ``width`` columns.
 
     Tiles that access no padding run in loops. Tiles at the edges are emitted without the taps in
     the padding, so that padding costs neither memory nor multiplications: one by one, but for
-    neighbours whose taps in the padding are the same, of which a large dilation has many.
+    neighbours whose taps in the padding are the same, of which a large dilation has many. Where
+    that would be much code, as of windows of hundreds of taps, they are guarded.
 
     Parameters
     ----------
@@ -100,31 +120,67 @@ def column_tiles(
     others : sequence of Window
         Windows of further inputs that are read by the same tiles, or that the code depends on. A
         tile is at the edge if it is at the edge for any of them, see :meth:`ColumnTile.through`.
+    part : Part, optional
+        The tiles to emit; by default all of the row.
+    guards : bool
+        Whether ``body`` emits guarded tiles.
     """
-    windows = (window, *others)
-    starts = list(range(0, window.out, width))
-    widths = [min(width, window.out - start) for start in starts]
-
-    def interior(i: int) -> bool:
-        last = starts[i] + widths[i] - 1  # its last tap reads the farthest position
-        return all(w.inside(starts[i], 0) and w.inside(last, w.kernel - 1) for w in windows)
-
-    def kind(i: int) -> Hashable:
-        """Return what is equal for tiles of equal code: the columns, and their taps inside."""
-        if interior(i):
-            return widths[i]
-        columns = range(starts[i], starts[i] + widths[i])
-        return tuple(w.bounds(column) for w in windows for column in columns)
 
     def each(start: int, tile: ColumnTile) -> Callable[[Expr], None]:
         return lambda k: body(start + k * width, tile)
 
-    for _, group in groupby(range(len(starts)), kind):
-        alike = list(group)
-        start, tile = starts[alike[0]], ColumnTile(widths[alike[0]])
-        if not interior(alike[0]):
-            tile = replace(tile, window=window, start=start)
-        loop(len(alike), each(start, tile))
+    for run in _runs(window, width, (window, *others), guards):
+        emit = each(run.first * width, run.tile)
+        if part is None:
+            loop(run.count, emit)
+            continue
+        begin = T.max(part.begin - run.first, 0)
+        end = T.min(part.begin + part.count - run.first, run.count)
+        if run.count == 1:
+            with T.If(begin < end), T.Then():
+                emit(0)
+        else:
+            with T.serial(bind(begin), bind(T.max(begin, end))) as k:
+                emit(k)
+
+
+def _runs(window: Window, width: int, windows: Sequence[Window], guards: bool) -> list[_Run]:
+    """Return the tiles of a row in their order, as runs of tiles of equal code."""
+    count = -(-window.out // width)
+
+    def columns(i: int) -> int:
+        return min(width, window.out - i * width)
+
+    def interior(i: int) -> bool:
+        first, last = i * width, i * width + columns(i) - 1  # the farthest is its last tap
+        return all(w.inside(first, 0) and w.inside(last, w.kernel - 1) for w in windows)
+
+    def edges(tiles: range, kind: Callable[[int], Hashable]) -> list[_Run]:
+        groups = [list(group) for _, group in groupby(tiles, kind)]
+        return [
+            _Run(group[0], len(group), ColumnTile(columns(group[0]), window, group[0] * width))
+            for group in groups
+        ]
+
+    def taps(i: int) -> Hashable:
+        """Return what is equal for tiles of equal code: the taps inside of each column."""
+        return tuple(w.bounds(i * width + j) for w in windows for j in range(columns(i)))
+
+    begin = next((i for i in range(count) if interior(i)), count)
+    end = next((i + 1 for i in reversed(range(begin, count)) if interior(i)), begin)
+    sides = range(begin), range(end, count)
+    before, after = (edges(side, taps) for side in sides)
+    if guards and sum(run.tile.width for run in (*before, *after)) * window.kernel > _MOST_EDGES:
+        before, after = (
+            [run._replace(tile=ColumnTile(run.tile.width, guarded=True)) for run in runs]
+            for runs in (edges(side, columns) for side in sides)
+        )
+    inside = [
+        _Run(group[0], len(group), ColumnTile(size))
+        for size, tiles in groupby(range(begin, end), columns)
+        if (group := list(tiles))
+    ]
+    return [*before, *inside, *after]
 
 
 def rows_inside(window: Window, out: Expr, body: Callable[[Expr, Expr], None]) -> None:

@@ -26,8 +26,8 @@ from ..factors import Factors
 from ..kernel import SHARES, Kernel, Weights, phase
 from ..layout import Layout
 from ..open_row import cover_row, open_tile
-from ..plane import PlaneTiles
-from ..taps import ColumnTile
+from ..plane import PlaneTiles, segment_window
+from ..taps import ColumnTile, Part
 from .amx import AmxTile
 from .bfmmla import BfmmlaTile
 from .shape import Conv2d, ConvShape
@@ -129,6 +129,10 @@ class ConvEmitter(ConvShape):
         )
         if self.flat:
             return reads(self.plane_tiles, self.tile.mr, pixels)
+        if self.segment is not None:
+            length = self.segment * self.tile.mr
+            segments = segment_window(self.columns, length)
+            return reads(self.plane_tiles, length, pixels, segments, 1)
         return reads(conv.rows.out, conv.columns.out, pixels, conv.rows, conv.columns.size)
 
     def _first_block(self, chunk: int) -> int:
@@ -172,7 +176,7 @@ class ConvEmitter(ConvShape):
         bound = ConvBuffers(image, weights, buffers[first:count], buffers[count:], lowest)
 
         def place(image: Expr, block: Expr, b: int, place: Expr, next_block: Expr) -> None:
-            row = 0 if self.flat else place
+            row = 0 if self.by_columns else place
             tile = self.tile_type(self, bound, image, block, b, row, next_block, prefetch_target)
             self.emit_columns(place, tile.emit)
 
@@ -224,12 +228,13 @@ class ConvEmitter(ConvShape):
         emit: Callable[[Expr, ColumnTile], None],
         others: Sequence[Window] = (),
     ) -> None:
-        """Emit all columns of one row, or one column tile of a pointwise convolution.
+        """Emit all columns of one row, a segment, or one column tile of a pointwise convolution.
 
         Parameters
         ----------
         place : Expr
-            Index of the column tile of a pointwise convolution; otherwise not read.
+            Index of the segment, or of the column tile of a pointwise convolution; otherwise not
+            read.
         emit : callable
             ``emit(first, tile)`` emits the columns of ``tile`` from column ``first``.
         others : sequence of Window
@@ -237,7 +242,9 @@ class ConvEmitter(ConvShape):
         """
         width = self.tile.mr
         if not self.flat:
-            cover_row(self.columns, width, emit, others)
+            part = None if self.segment is None else Part(bind(place * self.segment), self.segment)
+            guards = self.tile_matmul is None
+            cover_row(self.columns, width, emit, others, part=part, guards=guards)
             return
         if self.conv.is_open:
             open_tile(self.columns, width, place, emit)

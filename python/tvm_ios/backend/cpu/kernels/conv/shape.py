@@ -17,6 +17,7 @@ from ...core import Core
 from ...isa.storage import viewed
 from ..factors import Factors, Multiplication
 from ..layout import Layout, blocks
+from ..plane import segment_tiles
 from ..taps import tap_groups
 from ..tiling import RegisterTile, choose_tile, tile_matmul_register_tile
 
@@ -155,9 +156,12 @@ class ConvShape:
         self.taps = tap_groups(core, self.columns)
         self.far_weights = 4 * math.prod(self.weights_shape) > core.l1_bytes
         self.chunks = blocks(sum(self.result_blocks), self.tile.nr)
-        per_plane = ceil_div(self.columns.out, self.tile.mr) if self.flat else self.rows.out
-        self.plane_tiles = per_plane
-        self.num_tiles = conv.batch * self.chunks * per_plane
+        whole = segment_tiles(self.rows, self.columns, self.tile.mr)
+        self.segment = None if self.flat else whole
+        length = self.tile.mr * (self.segment or 1)
+        self.by_columns = self.flat or self.segment is not None
+        self.plane_tiles = ceil_div(self.columns.out, length) if self.by_columns else self.rows.out
+        self.num_tiles = conv.batch * self.chunks * self.plane_tiles
 
     def _choose_tile(self, core: Core) -> RegisterTile:
         """Choose the register tile for the weights of one chunk."""

@@ -112,7 +112,7 @@ class _SumEmitter:
         ]
 
         def place(image: Expr, block: Expr, b: int, place: Expr, next_block: Expr) -> None:
-            row = 0 if lead.flat else place
+            row = 0 if lead.by_columns else place
             tiles = [
                 part.tile_type(part, own, image, block, b, row, next_block)
                 for part, own in zip(self.parts, bound, strict=True)

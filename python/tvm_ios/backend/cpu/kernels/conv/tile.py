@@ -161,13 +161,15 @@ class ConvTile:
         """Allocate memory for what the columns of a tile read of a row of one block of channels."""
         window = self.conv.columns
         read = window.distance(tile.width - 1, window.kernel - 1) + 1
-        return on_stack((read, self.conv.in_block), str(self.buffers.image.dtype))
+        channels = min(self.conv.in_block, self.conv.steps)
+        return on_stack((read, channels), str(self.buffers.image.dtype))
 
     def _copy_inputs(self, copied: Any, index: Expr, row: Expr, begin: Expr) -> None:
         """Copy what a tile reads of a row, with what stands for zeros in the padding."""
         conv = self.conv
-        count, vector = copied.shape[0], lanes_of(0, conv.in_block)
-        padding = self._padding(copied.dtype)
+        count, channels = map(int, copied.shape)
+        vector = lanes_of(0, channels)
+        padding = self._padding(copied.dtype, channels)
 
         def position(distance: Expr) -> None:
             inside, column = guarded_places(conv.columns, begin, distance)
@@ -181,16 +183,16 @@ class ConvTile:
                 with T.Else():
                     T.buffer_store(copied, padding, [distance, vector])
 
-        loop(int(count), position)
+        loop(count, position)
 
-    def _padding(self, dtype: str) -> Expr:
+    def _padding(self, dtype: str, channels: int) -> Expr:
         """Return zeros, as a feature map holds them; of bytes there are four in each element."""
         conv = self.conv
         if not conv.padding:
-            return zeros(conv.in_block)
+            return zeros(channels)
         assert 0 < conv.padding <= _LARGEST_BYTE, "zero is on the grid"
         word = int.from_bytes(bytes([conv.padding] * 4), "little", signed=True)
-        return splat(tirx.const(word, dtype), conv.in_block)
+        return splat(tirx.const(word, dtype), channels)
 
     def _ahead(self, first: Expr) -> Ahead | None:
         """Return this tile's share of the next chunk's weights, None if there is no gain."""

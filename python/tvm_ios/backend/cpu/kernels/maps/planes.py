@@ -29,9 +29,9 @@ from ...isa.storage import store
 from ..kernel import Kernel, Order, phase
 from ..layout import Layout, blocks
 from ..open_row import cover_row, guarded_load
-from ..plane import PlaneTiles
+from ..plane import PlaneTiles, segment_tiles, segment_window
 from ..rows.scan import add_vectors
-from ..taps import ColumnTile, rows_inside
+from ..taps import ColumnTile, Part, rows_inside
 from .window_reduce import pooled, pooled_width, weighted_sums, weighted_width
 
 Expr = Any
@@ -103,7 +103,7 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
 
 
 class PlanesEmitter:
-    """The code of a per-channel operator; a tile is one row of one block of channels."""
+    """The code of a per-channel operator; a tile is one row of one block, or a segment."""
 
     channelwise = True
 
@@ -111,9 +111,13 @@ class PlanesEmitter:
         assert layout.block == core.lanes, "a block of channels is one vector"
         self.planes, self.layout, self.core, self.lanes = planes, layout, core, core.lanes
         self.blocks = blocks(planes.channels, core.lanes)
-        self.num_tiles = planes.batch * self.blocks * planes.rows.out
         width = weighted_width if planes.window_reduce == "depthwise" else pooled_width
         self.width = width(core, planes.columns.hinted)
+        self.segment = segment_tiles(planes.rows, planes.columns, self.width)
+        length = self.width * (self.segment or 1)
+        columns = blocks(planes.columns.out, length) if self.segment else None
+        self.plane_count = columns or planes.rows.out
+        self.num_tiles = planes.batch * self.blocks * self.plane_count
 
     def plane(self, height: AnySize, width: AnySize) -> TensorSpec:
         return self.layout.spec((self.planes.batch, self.planes.channels, height, width))
@@ -135,13 +139,16 @@ class PlanesEmitter:
         if self.is_open:
             return None
         outer, width = p.batch * self.blocks, p.columns.out
-        pixels, read = p.rows.out * width, p.columns.size
+        pixels, read, rows = p.rows.out * width, p.columns.size, p.rows
+        if self.segment is not None:
+            width = self.segment * self.width
+            read, rows = 1, segment_window(p.columns, width)
         return PlaneTiles(
             outer,
-            p.rows.out,
+            self.plane_count,
             width,
             pixels,
-            p.rows,
+            rows,
             read,
             images=p.batch,
             blocks=tuple(range(self.blocks + 1)),
@@ -169,9 +176,11 @@ class PlanesEmitter:
     def emit(self, buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
         p = self.planes
         with T.serial(begin, begin + extent) as t:
-            row = bind(t % p.rows.out)
-            block = bind((t // p.rows.out) % self.blocks)
-            image = bind(t // (p.rows.out * self.blocks))
+            place = bind(t % self.plane_count)
+            block = bind((t // self.plane_count) % self.blocks)
+            image = bind(t // (self.plane_count * self.blocks))
+            row = place if self.segment is None else 0
+            part = None if self.segment is None else Part(bind(place * self.segment), self.segment)
 
             def columns(first: Expr, tile: ColumnTile) -> None:
                 with tile_scope():
@@ -181,7 +190,7 @@ class PlanesEmitter:
                         self._store(buffers, value, image, block, pixel)
 
             counted = [self._counted] if p.window_reduce == "average" else []
-            cover_row(p.columns, self.width, columns, counted)
+            cover_row(p.columns, self.width, columns, counted, part=part)
 
     @property
     def _counted(self) -> Window:

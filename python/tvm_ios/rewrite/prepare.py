@@ -31,6 +31,7 @@ from .indices import safe_indices
 from .layout import channels_first
 from .means import divide_integer_sums
 from .moves import remove_empty_moves
+from .one_hots import take_rows
 from .one_row import widen_rows
 from .orders import order_nan
 from .pads import absorb_pads
@@ -147,6 +148,7 @@ def _passes(
         _on(function, keep_batches),
         _on(function, reorder_weights),
         relax.transform.CanonicalizeBindings(),  # patterns match names that are defined later
+        _on(function, take_rows),
         _on(function, compute_before_division),
         _on(function, raise_compositions),
         _on(function, widen_rows),

@@ -11,18 +11,20 @@ from ....lowering.no_rule import NoRule, shape_of
 from ....relax_ir.expressions import is_float32
 from ....sizes.size import is_open
 from ..kernels.layout import Layout
-from ..kernels.maps.concat import concat_kernel, whole_blocks
+from ..kernels.maps.concat import concat_kernel, concat_rows_kernel, whole_blocks
 from ..kernels.rows.open_concat import open_concat
 from .base import Choice, LoweringConfig, row_major
 from .bindings import InputBinder
 from .channels import from_channels
+
+_COLUMNS = 3  # the axis of a feature map
 
 _MOVED = frozenset({"float32", "float64", "int32", "int64", "int8", "uint8"})
 """The types of tensors whose vectors can be copied."""
 
 
 def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
-    """Concatenate feature maps along the channels, or row-major tensors of open sizes.
+    """Concatenate feature maps along the channels or in a row, or row-major ones of open sizes.
 
     Raises
     ------
@@ -34,9 +36,11 @@ def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
     axis = op.call.attrs.axis
     if not blocked and is_open(size for e in (op.anchor, *fields) for size in shape_of(e)):
         return _row_major(op, binder, config)
-    if len(result) != 4 or axis is None or int(axis) % 4 != 1 or not blocked:
+    if len(result) != 4 or axis is None or not blocked or not is_float32(op.anchor):
         raise NoRule
-    if not is_float32(op.anchor):
+    if int(axis) % 4 == _COLUMNS and result[2] == 1 and not is_open(result):
+        return _of_one_row(op, binder, config)
+    if int(axis) % 4 != 1:
         raise NoRule
     counts = [shape_of(field)[1] for field in fields]
     if is_open(counts):
@@ -46,6 +50,17 @@ def concat(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
         with suppress(NoRule):
             return from_channels(op, fields, channels, binder, config)
     return copying(op, binder, config, tuple(range(len(fields))))
+
+
+def _of_one_row(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Concatenate maps of one row along the columns."""
+    fields, layout = parts_of(op), Layout(config.core.lanes)
+    batch, channels = shape_of(op.anchor)[:2]
+    columns = tuple(shape_of(field)[_COLUMNS] for field in fields)
+    if is_open((batch, channels, *columns)):
+        raise NoRule
+    kernel = concat_rows_kernel(batch, channels, columns, layout)
+    return Choice(kernel, tuple(binder.feature_map(field, layout) for field in fields), layout)
 
 
 def _row_major(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:

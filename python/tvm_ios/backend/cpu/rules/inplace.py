@@ -52,6 +52,8 @@ def _concatenation(lowered: CpuLoweredGraph, op: Operator) -> Concatenation | No
     """Return an operator that concatenates parts that begin at whole blocks, one after another."""
     if op.kind != "concat" or op.outputs[0] not in lowered.layouts:
         return None
+    if int(op.call.attrs.axis) % len(static_shape(op.anchor, "a feature map")) != 1:
+        return None
     parts, layout = parts_of(op), lowered.layouts[op.outputs[0]]
     shapes = [static_shape(part, "a feature map") for part in parts]
     if not parts or not whole_blocks(_channels(shapes), layout):

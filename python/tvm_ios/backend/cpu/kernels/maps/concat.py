@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concatenation of blocked feature maps along the channels."""
+"""Concatenation of blocked feature maps along the channels, or of their rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from tvm.tirx.script import builder as T
@@ -76,6 +77,48 @@ def concat_kernel(
         inputs=tuple(layout.spec((batch, channels[p], pixels, 1)) for p in parts),
         outputs=(layout.spec((batch, sum(channels), pixels, 1)),),
         phases=(phase(batch * num_tiles, emit),) if parts else (),
+        order="channels",
+        narrows=True,
+    )
+
+
+def concat_rows_kernel(
+    batch: int, channels: int, columns: tuple[int, ...], layout: Layout
+) -> Kernel:
+    """Return the kernel that concatenates blocked maps of one row along the columns.
+
+    A tile is a block of channels.
+
+    Parameters
+    ----------
+    batch, channels : int
+        Images, and channels of each.
+    columns : tuple of int
+        Columns of each part.
+    layout : Layout
+        Layout of all parts and of the result.
+
+    Returns
+    -------
+    Kernel
+        A kernel of one phase that writes ``[N, C, 1, sum(columns)]``.
+    """
+    count, vector = blocks(channels, layout.block), lanes_of(0, layout.block)
+
+    def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
+        with T.serial(begin, begin + extent) as t:
+            image, block = t // count, t % count
+            for source, width, end in zip(buffers, columns, accumulate(columns), strict=False):
+                with T.serial(width) as p:
+                    value = source[image, block, p, vector]
+                    store(buffers[-1], value, [image, block, end - width + p, vector])
+
+    return Kernel(
+        name="concat",
+        key=("concat_rows", batch, channels, columns, layout),
+        inputs=tuple(layout.spec((batch, channels, 1, width)) for width in columns),
+        outputs=(layout.spec((batch, channels, 1, sum(columns))),),
+        phases=(phase(batch * count, emit),),
         order="channels",
         narrows=True,
     )

@@ -29,6 +29,7 @@ _FAR_EXCHANGE = 15.0  # the same through memory
 _PRODUCT_OVERHEAD = 16.0  # per register tile: its loops, and filling the pipelines
 _FOLD = 2.0  # per row of a square of pixels: load and store
 _BARRIER = 4e3  # between two phases: 1 µs
+_LAST_CACHE = 8 << 20  # bytes of transformed inputs that L3 holds, which others share
 _KEPT_BYTES = 128 << 10  # limit for the inputs of a strip, or the products of a group, on the stack
 _MOST_STRIPS = 4  # of a group
 _MOST_ERROR = 5.0  # times that of the direct sum, root mean square
@@ -326,6 +327,8 @@ def winograd_times(
     in_time = tiling.group > 1 or not _exceeds_cache(chunk + chunk // 2, core)
     overlaps = strips > 1 and not tiling.fused and in_time and fetch <= compute
     multiplied = compute if overlaps else compute + fetch
+    if not tiling.fused and 4 * core.lanes * transformed > _LAST_CACHE:
+        multiplied += balance.memory * transformed * blocks(out_blocks, tile.nr)  # for each chunk
     handed_over = _FAR_EXCHANGE if _exceeds_cache(transformed, core) else _NEAR_EXCHANGE
     return WinogradTimes(
         inputs=folding + (_DATA_TRANSFORM + (0.0 if tiling.fused else handed_over)) * transformed,

@@ -50,6 +50,7 @@ _ROUND = 1.5 * 2**23  # adding it rounds a float32 to an integer
 BIAS, _MANTISSA_BITS = 127, 23
 _LEAST_NORMAL = 2.0**-126
 _ROOT_OF_HALF = 0x3F3504F3  # the bits of the float32 above sqrt(1/2)
+AVX512_LANES = 16  # of no other processors
 _STACK_BYTES = 1024  # TVM's runtime allocates larger buffers
 
 
@@ -109,16 +110,26 @@ def exp(x: Expr) -> Expr:
 
 
 def full_exp(x: Expr) -> Expr:
-    """Compute ``exp(x)`` with an error of 1.2 units in the last place, also below 1.7e-38.
-
-    The power of two is another one than the result's by a factor of 2^64 where ``x`` is negative.
-    """
+    """Compute ``exp(x)`` with an error of 1.2 units in the last place, also below 1.7e-38."""
     x = keep(_between(-104.0, x, 88.8))
+    if lanes_in(x) == AVX512_LANES:
+        shifted = keep(x * like(x, math.log2(math.e)) + like(x, _ROUND))
+        n = keep(shifted - like(x, _ROUND))
+        rest = _rest(x, n)
+        return _scaled(polynomial(_EXP, rest) * rest + like(x, 1.0), n)
+    # The power of two is another one than the result's by a factor, 2^64 where x is negative.
     negative = x < like(x, 0.0)
     origin = tirx.Select(negative, like(x, _ROUND + BIAS + 64), like(x, _ROUND + BIAS - 1))
     power, rest = _reduce(x, keep(origin))
     factor = tirx.Select(negative, like(x, 2.0**-64), like(x, 2.0))
     return (polynomial(_EXP, rest) * rest + like(x, 1.0)) * power * factor
+
+
+def _scaled(x: Expr, n: Expr) -> Expr:
+    """Multiply by powers of two, by one instruction."""
+    name = "llvm.x86.avx512.mask.scalef.ps.512"
+    every, as_set = T.int16(-1), T.int32(4)  # all lanes, and the rounding mode that is set
+    return T.call_llvm_pure_intrin(str(x.ty.dtype), name, x, n, x, every, as_set)
 
 
 def log(x: Expr) -> Expr:
@@ -202,11 +213,16 @@ def _reduce(x: Expr, origin: Expr) -> tuple[Expr, Expr]:
     """
     shifted = keep(x * like(x, math.log2(math.e)) + origin)
     n = keep(shifted - origin)
-    rest = keep(x - n * like(x, _LOG2_HIGH) - n * like(x, _LOG2_LOW))
+    rest = _rest(x, n)
     integer = x.ty.dtype.replace("float", "int")
     exponent = splat(T.int32(_MANTISSA_BITS), lanes_in(x))
     power = T.reinterpret(x.ty.dtype, T.shift_left(T.reinterpret(integer, shifted), exponent))
     return keep(power), rest
+
+
+def _rest(x: Expr, n: Expr) -> Expr:
+    """Return ``x - n * log(2)``."""
+    return keep(x - n * like(x, _LOG2_HIGH) - n * like(x, _LOG2_LOW))
 
 
 def _exp2(x: Expr) -> Expr:

@@ -14,7 +14,7 @@ from tvm import tirx
 
 from support.aarch64 import NEON, run_by_qemu
 from support.elementwise import compute, program_of, units_off
-from support.networks import TARGETS
+from support.networks import NATIVE, TARGETS
 from tvm_ios.backend.cpu.core import core_of
 from tvm_ios.backend.cpu.isa.elementwise import FUNCTIONS
 from tvm_ios.backend.cpu.isa.epilogue import apply_epilogue
@@ -69,6 +69,7 @@ POSITIVE = {"log", "power", "sqrt", "rsqrt"}
 BINARY = {"add", "subtract", "multiply", "divide", "power", "maximum", "minimum"}
 CONSTANTS = {"clip": (-0.75, 1.5), "leaky_relu": (0.1,)}
 SIZE = 256
+WIDEST = core_of(NATIVE).lanes
 
 
 def samples(positive: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -79,7 +80,7 @@ def samples(positive: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.filterwarnings("ignore:invalid")
-@pytest.mark.parametrize("lanes", [1, 4, 16])
+@pytest.mark.parametrize("lanes", [1, 4, WIDEST])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name: str, lanes: int) -> None:
     x, y = samples(name in POSITIVE)
@@ -189,7 +190,7 @@ def test_extremes(name: str) -> None:
     expected = REFERENCES[name](x.astype("float64")).astype("float32")
     if name == "gelu":
         expected[x == -np.inf] = 0.0  # where NumPy has inf * 0
-    actual = compute(program_of(name), 16, x)
+    actual = compute(program_of(name), WIDEST, x)
     np.testing.assert_allclose(actual, expected, rtol=3e-6, atol=2e-38)
 
 

@@ -186,11 +186,14 @@ class Model:
         for info, array in zip(inputs, arrays, strict=True):
             info.check(array)
         check_dimensions(inputs, arrays)
-        tensors = [session.tensor(i, array) for i, array in enumerate(arrays)]
         dtypes = [info.dtype for info in self.signatures[signature].outputs]
         memory = session.memory
         if memory is None:
-            return list(map(to_array, self._on_workers(lambda: session.run(tensors)), dtypes))
+            computed: list[np.ndarray] = self._on_workers(
+                lambda: session.run_on_host(arrays, dtypes)
+            )
+            return computed
+        tensors = [session.tensor(i, array) for i, array in enumerate(arrays)]
         with memory.running(_DEFAULT_STREAM):
             tensors = [memory.write(i, tensor) for i, tensor in enumerate(tensors)]
             return list(map(to_array, map(memory.read, session.run(tensors)), dtypes))

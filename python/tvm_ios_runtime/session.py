@@ -16,12 +16,13 @@ import numpy as np
 import tvm_ffi
 
 from . import arrays
-from .arrays import ALIGNMENT, address_of, empty
+from .arrays import ALIGNMENT, empty
 from .bits import BFLOAT16, NARROW, numpy_dtype
 from .memory import DeviceMemory
 
 _PLAIN = frozenset(map(np.dtype, ("bool", "float32", "float64", "int32", "int64", "uint8")))
 """Types that TVM has as NumPy does."""
+_PLAIN_NAMES = frozenset(dtype.name for dtype in _PLAIN)
 
 Extent = tuple[int, int]
 """The memory range of a tensor: the address of its first byte, and the one after its last."""
@@ -82,22 +83,46 @@ class Session:
 
     def tensor(self, index: int, array: np.ndarray) -> tvm_ffi.Tensor:
         """Return an input as a view of the array, or as a copy that the next call overwrites."""
+        return self._placed(index, array)[0]
+
+    def _placed(self, index: int, array: np.ndarray) -> tuple[tvm_ffi.Tensor, np.ndarray]:
+        """Return an input, and the array whose memory it is."""
         dtype = array.dtype
         if dtype not in _PLAIN:  # whose names take NumPy long
             array = array.view(NARROW.get(dtype.name, dtype))
         if not array.size:  # its strides are arbitrary in NumPy, and TVM accepts only its own
             device = tvm_ffi.device("cpu")
-            return _allocated(array.shape, tvm_ffi.dtype(str(array.dtype)), device)
+            return _allocated(array.shape, tvm_ffi.dtype(str(array.dtype)), device), array
         if dtype not in _PLAIN and array.dtype.name == BFLOAT16:
-            return from_bfloat16(array)
+            return from_bfloat16(array), array
         flags = array.flags
-        if not (flags.c_contiguous and flags.writeable and address_of(array) % ALIGNMENT == 0):
-            copy = self._copies.get(index)
-            if copy is None or copy.shape != array.shape:
-                copy = self._copies[index] = empty(array.shape, array.dtype)
-            np.copyto(copy, array)
-            array = copy
-        return tvm_ffi.from_dlpack(array)
+        if flags.c_contiguous and flags.writeable:
+            tensor = tvm_ffi.from_dlpack(array)
+            if tensor.data_ptr() % ALIGNMENT == 0:
+                return tensor, array
+        copy = self._copies.get(index)
+        if copy is None or copy.shape != array.shape:
+            copy = self._copies[index] = empty(array.shape, array.dtype)
+        np.copyto(copy, array)
+        return tvm_ffi.from_dlpack(copy), copy
+
+    def run_on_host(self, inputs: Sequence[np.ndarray], dtypes: Sequence[str]) -> list[np.ndarray]:
+        """Run a model for a CPU on arrays, and return the results as arrays of these types.
+
+        Each has memory of its own, as in :meth:`run`.
+        """
+        placed = [self._placed(i, array) for i, array in enumerate(inputs)]
+        results = list(leaves(self._function(*(tensor for tensor, _ in placed))))
+        kept, taken = self._kept_by_model(results), [array for _, array in placed]
+        owned = []
+        for i, (result, dtype) in enumerate(zip(results, dtypes, strict=True)):
+            array = to_array(result, dtype)
+            if i in kept or any(np.may_share_memory(array, other) for other in taken):
+                array = array.copy()
+            else:
+                taken.append(array)
+            owned.append(array)
+        return owned
 
     def run(self, inputs: Sequence[tvm_ffi.Tensor]) -> list[tvm_ffi.Tensor]:
         """Run the model and return the results, each in memory of its own.
@@ -158,6 +183,8 @@ def from_bfloat16(array: np.ndarray) -> tvm_ffi.Tensor:
 
 def to_array(tensor: tvm_ffi.Tensor, dtype: str) -> np.ndarray:
     """Return a result as a writable array of the type that the library's metadata says."""
+    if dtype in _PLAIN_NAMES:
+        return arrays.to_array(tensor)
     if str(tensor.dtype) != BFLOAT16:
         array = arrays.to_array(tensor)
         return array.view(numpy_dtype(dtype)) if dtype in NARROW else array

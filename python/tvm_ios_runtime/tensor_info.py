@@ -41,10 +41,13 @@ class TensorInfo:
 
     def fits(self, array: np.ndarray | tvm_ffi.Tensor) -> bool:
         """Return whether ``array`` has this type and shape."""
-        return (
-            array.dtype == self.dtype
-            and array.ndim == len(self.shape)
-            and all(e in (None, n) for e, n in zip(self.shape, array.shape, strict=True))
+        shape = array.shape
+        return array.dtype == self.dtype and (
+            shape == self.shape  # nearly always, and quicker to find out
+            or (
+                len(shape) == len(self.shape)
+                and all(e in (None, n) for e, n in zip(self.shape, shape, strict=True))
+            )
         )
 
     def check(self, array: np.ndarray | tvm_ffi.Tensor, verb: str = "takes") -> None:
@@ -77,6 +80,8 @@ def check_dimensions(infos: Sequence[TensorInfo], arrays: Sequence[Any]) -> None
     """
     sizes: dict[str, tuple[int, str]] = {}
     for info, array in zip(infos, arrays, strict=True):
+        if not info.dimensions:
+            continue
         for name, size in zip(info.dimensions, array.shape, strict=False):
             known, first = sizes.setdefault(name, (size, info.name))
             if known != size:

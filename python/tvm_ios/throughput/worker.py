@@ -57,7 +57,8 @@ class _Called:
             if ready.wait() == 0:
                 began[0] = time.perf_counter()
             ready.wait()
-            latencies, before = [], began[0]
+            latencies: list[float] = []
+            before = began[0]
             while before < began[0] + seconds or not latencies:
                 call()
                 after = time.perf_counter()

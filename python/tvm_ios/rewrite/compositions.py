@@ -16,6 +16,7 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from ..relax_ir.expressions import op_name
+from .activations import MISHES, SLOPES
 from .gelus import GELUS
 from .matching import Matcher
 from .normalisations import (
@@ -23,11 +24,12 @@ from .normalisations import (
     NORMALISATIONS,
     PERMUTED_NORMALISATIONS,
 )
+from .softmaxes import MASKED_SOFTMAXES, SOFTMAXES
 
 
 def raise_compositions(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Replace compositions that compute a GELU or a normalisation by that operator."""
-    return raise_by(_MOVED, mod, raise_by(_COMPOSITIONS, mod, func))
+    """Replace compositions that compute a GELU, a softmax or a normalisation by that operator."""
+    return raise_by(_AROUND, mod, raise_by(_COMPOSITIONS, mod, func))
 
 
 class Composition(Protocol):
@@ -75,15 +77,20 @@ class _Raiser(PyExprMutator):
         return super().visit_call_(call)
 
 
-_COMPOSITIONS: Mapping[str, Sequence[Composition]] = dict.fromkeys(
-    ("add", "subtract", "multiply", "divide"), (*GELUS, *NORMALISATIONS)
-)
+_COMPOSITIONS: Mapping[str, Sequence[Composition]] = {
+    "add": (*GELUS, *NORMALISATIONS),
+    "subtract": NORMALISATIONS,
+    "multiply": (*GELUS, *MISHES, *SOFTMAXES, *NORMALISATIONS),
+    "divide": (*GELUS, *SOFTMAXES, *NORMALISATIONS),
+    "nn.prelu": SLOPES,
+}
 """By the operator that comes last."""
 
-_MOVED: Mapping[str, Sequence[Composition]] = {
+_AROUND: Mapping[str, Sequence[Composition]] = {
     "add": GROUPED_NORMALISATIONS,
     "multiply": GROUPED_NORMALISATIONS,
+    "nn.softmax": MASKED_SOFTMAXES,
     "reshape": GROUPED_NORMALISATIONS,
     "permute_dims": PERMUTED_NORMALISATIONS,
 }
-"""What has one of these operators between two movements."""
+"""What has one of these operators inside."""

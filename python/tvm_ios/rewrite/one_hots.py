@@ -15,7 +15,7 @@ from tvm import relax
 from tvm.relax.dpl import is_const, wildcard
 
 from ..relax_ir.constants import constant_array, held_array
-from ..relax_ir.expressions import held_shape, is_float32, is_op, known_shape, op_name
+from ..relax_ir.expressions import held_shape, is_float32, known_shape, op_name
 from ..sizes.size import AnySize, known_equal
 from .compositions import raise_by
 from .matching import Matcher, operation
@@ -47,7 +47,7 @@ class _Chosen:
         if table.ndim != 2 or not ones or not np.isfinite(table).all():
             return None
         shape = known_shape(call)
-        places = _places(matcher, equal, len(table))
+        places = _places(equal, len(table))
         if places is None or shape is None:
             return None
         last, one = (relax.const(n, str(places.ty.dtype)) for n in (len(table), 1))
@@ -58,7 +58,7 @@ class _Chosen:
         return rows if same else relax.op.reshape(rows, shape)
 
 
-def _places(matcher: Matcher, equal: relax.Call, count: int) -> relax.Expr | None:
+def _places(equal: relax.Call, count: int) -> relax.Expr | None:
     """Return the integers that a comparison finds among ``0, 1, ..., count - 1``.
 
     Their last axis has one element.
@@ -70,7 +70,6 @@ def _places(matcher: Matcher, equal: relax.Call, count: int) -> relax.Expr | Non
             continue
         if not np.array_equal(np.broadcast_to(np.arange(count), array.shape), array):
             continue
-        given = _unspread(matcher, given)
         own, whole = known_shape(given), known_shape(equal)
         if own and whole and _are(own[-1:], [1]) and _are([*own[:-1], count], whole):
             return given if "int" in str(given.ty.dtype) else None
@@ -85,12 +84,6 @@ def _listed(matcher: Matcher, places: relax.Expr) -> relax.Expr:
         if own is not None and _are(own, shape):
             return value.args[0]
     return relax.op.reshape(places, shape)
-
-
-def _unspread(matcher: Matcher, tensor: relax.Expr) -> relax.Expr:
-    """Return what is broadcast to a tensor."""
-    value = matcher.value(tensor)
-    return value.args[0] if is_op(value, "broadcast_to") else tensor
 
 
 def _are(shape: Sequence[AnySize], wanted: Sequence[AnySize]) -> bool:

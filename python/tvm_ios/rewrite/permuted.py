@@ -225,7 +225,7 @@ def _product(shape: AnyShape, axes: Sequence[int]) -> int:
     return math.prod(hint_of(shape[axis]) for axis in axes)
 
 
-_OF_EACH = frozenset({
+OF_EACH = frozenset({
     *ELEMENTWISE,
     *("astype", "ceil", "floor", "isnan", "isinf", "isfinite", "sign", "tan"),
     *("power", "mod", "floor_divide", "nn.softplus", "logical_not", "where"),
@@ -237,7 +237,7 @@ _CHANNELS_LAST = (0, 2, 3, 1)
 RESHAPES = ("reshape", "squeeze", "expand_dims")
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_OF_EACH, _elementwise),
+    **dict.fromkeys(OF_EACH, _elementwise),
     **dict.fromkeys(("mean", "sum", "max", "min", "prod", "variance"), _reduced),
     **dict.fromkeys(("argmax", "argmin"), _place),
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), _along),

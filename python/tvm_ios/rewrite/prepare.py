@@ -17,6 +17,7 @@ from .assignments import assign_ranges
 from .attention import attention_raiser
 from .batch_norm import simplify_batch_norm
 from .batches import keep_batches
+from .broadcasts import move_broadcasts
 from .compositions import raise_compositions
 from .concats import distribute_over_concat
 from .constants import fold_constants
@@ -148,6 +149,7 @@ def _passes(
         _on(function, keep_batches),
         _on(function, reorder_weights),
         relax.transform.CanonicalizeBindings(),  # patterns match names that are defined later
+        _on(function, move_broadcasts),
         _on(function, take_rows),
         _on(function, compute_before_division),
         _on(function, raise_compositions),

@@ -105,6 +105,7 @@ VARIED = "q = Mul(d, d) v = ReduceMean<axes = [-1]>(q) w = Add(v, epsilon) "
 INVERSE = "s = Sqrt(w) r = Reciprocal(s) "
 SUMS = "t = ReduceSum(x, last) m = {0} d = Sub(x, m) q = Mul(d, d) u = ReduceSum(q, last) v = {1} "
 REST = "w = Add(v, epsilon) s = Sqrt(w) z = Div(d, s) " + AFFINE
+OF_AXES = {"last": np.array([-1]), "third": np.array([2]), "others": np.array([1, 2])}
 OF_ROWS = {"last": np.array([-1]), "count": np.float32(21), "share": np.float32(1 / 21)}
 ANY_LAYER_NORM = {
     "reciprocal": CENTRED + VARIED + INVERSE + "z = Mul(d, r) " + AFFINE,
@@ -142,6 +143,14 @@ ANY_LAYER_NORM = {
 }
 
 
+LARGEST = "l = ReduceMax<axes = [2]>(x) d = Sub(x, l) e = Exp(d) s = ReduceSum(e, third) "
+ANY_SOFTMAX = {
+    "a quotient": LARGEST + "y = Div(e, s)",
+    "an inverse": LARGEST + "r = Reciprocal(s) y = Mul(r, e)",
+    "the last axis": LARGEST.replace("= [2]", "= [-1]").replace("third", "last") + "y = Div(e, s)",
+}
+
+
 def grouped(groups: int) -> str:
     """An instance normalisation of groups between two reshapes."""
     return (
@@ -159,6 +168,10 @@ RAISED = {
             cube + TANH + "b = Mul(x, t) y = Mul(b, half)", "nn.gelu_tanh"
         )
         for name, cube in CUBES.items()
+    },
+    **{
+        f"softmax, {name}": Composition(nodes, "nn.softmax", constants=OF_AXES)
+        for name, nodes in ANY_SOFTMAX.items()
     },
     **{f"gelu, {name}": Composition(nodes, "nn.gelu") for name, nodes in ANY_GELU.items()},
     **{
@@ -265,6 +278,19 @@ RAISED = {
 }
 
 STAYING = {
+    "exponentials of all numbers": Composition(
+        "e = Exp(x) s = ReduceSum(e, third) y = Div(e, s)", constants=OF_AXES
+    ),
+    "sums of another axis": Composition(
+        ANY_SOFTMAX["a quotient"].replace("third", "last"), constants=OF_AXES
+    ),
+    "sums of two axes": Composition(
+        ANY_SOFTMAX["a quotient"].replace("third", "others").replace("= [2]", "= [1, 2]"),
+        constants=OF_AXES,
+    ),
+    "a sum of other numbers": Composition(
+        ANY_SOFTMAX["a quotient"].replace("ReduceSum(e", "ReduceSum(l"), constants=OF_AXES
+    ),
     "the deviation and a small number": Composition(
         CENTRED + "q = Mul(d, d) v = ReduceMean<axes = [-1]>(q) r = Sqrt(v) s = Add(r, epsilon) "
         "z = Div(d, s) " + AFFINE,
@@ -378,7 +404,7 @@ def test_a_composition_becomes_its_operator(composition: Composition, tmp_path: 
 def test_what_only_looks_like_a_composition_stays(composition, tmp_path: Path) -> None:
     path = saved(composition, tmp_path)
     names = operators(path)
-    assert not any("gelu" in name or "norm" in name for name in names)
+    assert not any(word in name for name in names for word in ("gelu", "norm", "softmax"))
     assert_as_onnx_runtime(path, composition.shape)
 
 

@@ -63,7 +63,7 @@ class MaskedSoftmax:
             hidden = scalar_constant(operands[place])
             if hidden is None or hidden > _HIDDEN or known_shape(scores) != known_shape(call):
                 continue
-            values = np.float32([hidden, 0.0] if place == 0 else [0.0, hidden])
+            values = np.array([hidden, 0.0] if place == 0 else [0.0, hidden], "float32")
             bias = _choice(condition, values)
             return relax.op.nn.softmax(relax.op.add(scores, bias), call.attrs.axis)
         return None

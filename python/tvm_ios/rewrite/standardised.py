@@ -192,7 +192,11 @@ class _Formula:
 
 def _kind(found: Polynomial) -> str | None:
     """Return the atom that the mean of a value is."""
-    kinds = {"m": {(("x", 1),): 1.0}, "q": _SQUARES, "v": _CENTRED_SQUARES}
+    kinds: dict[str, dict[Monomial, float]] = {
+        "m": {(("x", 1),): 1.0},
+        "q": _SQUARES,
+        "v": _CENTRED_SQUARES,
+    }
     return next((kind for kind, wanted in kinds.items() if is_near(found, wanted)), None)
 
 

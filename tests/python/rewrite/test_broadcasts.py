@@ -26,16 +26,7 @@ def network(nodes: str) -> Exported:
     return Exported(nodes, SHAPES, CONSTANTS)
 
 
-NONE_BY_ONES = "e = Mul(ones, r) u = Unsqueeze(e, second) y = Add(u, x)"
-
-
-def test_products_by_ones_are_broadcasts(tmp_path: Path) -> None:
-    exported = network(BY_ONES)
-    assert "multiply" not in exported.operators(tmp_path)
-    exported.check(tmp_path)
-
-
-LEFT = {
+NONE_LEFT = {
     "a broadcast that a sum does": "e = Expand(m, whole) y = Add(x, e)",
     "arithmetic of a broadcast": "e = Expand(m, whole) s = Sub(one, e) t = Tanh(s) y = Mul(t, x)",
     "an axis that is added": "e = Expand(r, rows) u = Unsqueeze(e, second) y = Add(x, u)",

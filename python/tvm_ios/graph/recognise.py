@@ -15,6 +15,9 @@ from ..relax_ir.constants import number_of, scalar_constant
 from ..relax_ir.expressions import is_float32, is_op, known_shape, op_name, static_shape
 from ..sizes.size import AnySize, hint_of
 
+CONDITIONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+"""Elementwise operators whose results are conditions, which :func:`elementwise` counts as steps."""
+
 ELEMENTWISE = {
     "add": "add",
     "subtract": "subtract",
@@ -23,12 +26,15 @@ ELEMENTWISE = {
     "power": "power",
     "maximum": "maximum",
     "minimum": "minimum",
+    **{name: name for name in CONDITIONS},
+    "where": "where",
     "nn.relu": "relu",
     "nn.relu6": "relu6",
     "nn.leakyrelu": "leaky_relu",
     "clip": "clip",
     "negative": "negative",
     "abs": "abs",
+    "sign": "sign",
     "round": "round",
     "floor": "floor",
     "ceil": "ceil",
@@ -72,11 +78,19 @@ class ElementwiseCall:
     operands: tuple[relax.Expr, ...]
     constants: tuple[float, ...] = ()
 
+    @property
+    def of_numbers(self) -> bool:
+        """Whether all operands are of float32."""
+        return all(map(is_float32, self.operands))
+
 
 def elementwise(expr: relax.Expr) -> ElementwiseCall | None:
-    """Return ``expr`` as an elementwise step on float32; None for any other expression."""
+    """Return ``expr`` as an elementwise step on float32; None for any other expression.
+
+    Conditions are steps, too, and what ``where`` depends on is one.
+    """
     name = op_name(expr)
-    if name not in ELEMENTWISE or not is_float32(expr):
+    if name not in ELEMENTWISE or not (is_float32(expr) or name in CONDITIONS):
         return None
     if name == "power" and scalar_constant(expr.args[1]) == 2:
         return ElementwiseCall("square", (expr.args[0],))
@@ -148,7 +162,8 @@ def program_kinds(anchor: relax.Expr) -> frozenset[Broadcast]:
     The epilogue of a feature map accepts arguments per channel, that of a matrix arguments per
     column. An elementwise operation without an anchor accepts any argument that broadcasts.
     """
-    if elementwise(anchor) is not None:
+    call = elementwise(anchor)
+    if call is not None and call.of_numbers:
         return frozenset({"full", "channel", "last", "any"})
     row_major = op_name(anchor) in _ROW_MAJOR and not normalises_channels(anchor)
     if len(known_shape(anchor) or ()) == 4 and not row_major:

@@ -115,13 +115,15 @@ def grow(
     """
     first = bindings[start]
     shape = known_shape(first.var)
-    if shape is None or not is_float32(first.var) or op_name(first.value) in _BARE:
+    counts = is_float32(first.var)
+    known = counts or elementwise(first.value) is not None
+    if shape is None or not known or op_name(first.value) in _BARE:
         return Region()
     builder = _Builder(shape, program_kinds(first.value), {})
     if not builder.begin(first):
         return Region()
     absorbed: list[int] = []
-    best = builder.snapshot(absorbed)
+    best = builder.snapshot(absorbed) if counts else Region()
     while len(builder.steps) < _MAX_STEPS:
         members = {start, *absorbed}
         readers = {r for v in builder.values for r in uses.readers(v)} - members
@@ -136,7 +138,8 @@ def grow(
             break
         builder = trial
         absorbed += joined
-        if _single_exit(builder, uses, {start, *absorbed}):
+        counts = is_float32(bindings[absorbed[-1]].var)
+        if counts and _single_exit(builder, uses, {start, *absorbed}):
             best = builder.snapshot(absorbed)
     return best
 
@@ -199,11 +202,11 @@ class _Builder:
         is then an unknown anchor.
         """
         call = elementwise(binding.value)
-        if call is None:
+        if call is None or (is_float32(binding.var) and not call.of_numbers):
             self.values[binding.var] = 0
             return True
-        self.source = next((o for o in call.operands if known_shape(o) == self.shape), None)
-        if self.source is None or not all(map(is_float32, call.operands)):
+        self.source = self._source_of(call)
+        if self.source is None or not call.of_numbers:
             self.source = None
             return False
         step = self._step(call, None)
@@ -212,6 +215,21 @@ class _Builder:
             return False
         self._append(binding.var, step)
         return True
+
+    def _source_of(self, call: ElementwiseCall) -> relax.Expr | None:
+        """Return the operand to start from, one of the result's shape or else a broadcast one.
+
+        All operands of an outer product are broadcast.
+        """
+        found: dict[Broadcast, relax.Expr] = {}
+        for operand in call.operands:
+            shape = known_shape(operand)
+            kind = broadcast_kind(shape, self.shape) if shape is not None else None
+            if kind is not None and scalar_constant(operand) is None:
+                found.setdefault(kind, operand)
+        return next(
+            (found[kind] for kind in ("full", "last", "channel", "any") if kind in found), None
+        )
 
     def absorb(self, binding: relax.Binding, uses: Uses, last: int) -> bool:
         """Add an elementwise operation; return False if it does not fit.
@@ -222,7 +240,7 @@ class _Builder:
         call = elementwise(binding.value) if isinstance(binding, relax.VarBinding) else None
         if call is None or known_shape(binding.var) != self.shape:
             return False
-        if not all(map(is_float32, call.operands)):
+        if not all(is_float32(o) or self._value_of(o) is not None for o in call.operands):
             return False
         step = self._step(call, lambda v: (uses.definition(v) or 0) <= last)
         if step is None:
@@ -260,6 +278,10 @@ class _Builder:
         self.kinds, self.arguments = kinds, arguments
         return Step(call.step, tuple(operands))
 
+    def _value_of(self, expr: relax.Expr) -> int | None:
+        """Return which value of the region ``expr`` is; None if it is another one."""
+        return self.values.get(expr) if isinstance(expr, relax.Var) else None
+
     def _operand(
         self,
         expr: relax.Expr,
@@ -268,8 +290,9 @@ class _Builder:
         ready: Ready | None,
     ) -> Operand | None:
         """Return how a step reads ``expr``, and append a new tensor argument to the lists."""
-        if isinstance(expr, relax.Var) and expr in self.values:
-            return Operand("value", self.values[expr])
+        value = self._value_of(expr)
+        if value is not None:
+            return Operand("value", value)
         if self.source is not None and expr.same_as(self.source):
             return Operand("value", 0)
         number = scalar_constant(expr)

@@ -47,6 +47,31 @@ def _leaky_relu(x: Expr, slope: Expr) -> Expr:
     return T.max(like(x, 0.0), x) + T.min(like(x, 0.0), x) * slope
 
 
+def _sign(x: Expr) -> Expr:
+    """Return 1, -1 or 0, which is also that of NaN."""
+    x = keep(x)
+    below = tirx.Select(x < like(x, 0.0), like(x, -1.0), like(x, 0.0))
+    return tirx.Select(x > like(x, 0.0), like(x, 1.0), below)
+
+
+def _condition(
+    holds: Callable[[Expr, Expr], Expr], numbers: tuple[float, float] = (1.0, 0.0)
+) -> Callable[[Expr, Expr], Expr]:
+    """Return a comparison whose result is 1 or 0, or other ``numbers``.
+
+    TVM takes all numbers to equal themselves, also NaN, if it sees that they are the same.
+    """
+
+    def compare(a: Expr, b: Expr) -> Expr:
+        return tirx.Select(holds(keep(a), b), *(like(a, number) for number in numbers))
+
+    return compare
+
+
+def _where(condition: Expr, chosen: Expr, other: Expr) -> Expr:
+    return tirx.Select(tirx.NE(condition, like(condition, 0.0)), chosen, other)
+
+
 def _once(function: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
     """Make ``function``, which reads its operand several times, compute the operand once."""
     return lambda x: function(keep(x))
@@ -60,12 +85,20 @@ FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "power": power,
     "maximum": largest,
     "minimum": smallest,
+    "equal": _condition(tirx.EQ),
+    "not_equal": _condition(tirx.EQ, (0.0, 1.0)),  # LLVM's is false for NaN, as TVM calls it
+    "less": _condition(tirx.LT),
+    "less_equal": _condition(tirx.LE),
+    "greater": _condition(tirx.GT),
+    "greater_equal": _condition(tirx.GE),
+    "where": _where,
     "relu": lambda x: T.max(like(x, 0.0), x),
     "relu6": lambda x: _clip(x, like(x, 0.0), like(x, 6.0)),
     "clip": _clip,
     "leaky_relu": _leaky_relu,
     "negative": lambda x: like(x, 0.0) - x,
     "abs": _once(absolute),
+    "sign": _sign,
     "round": lambda x: tirx.nearbyint(x),
     "floor": lambda x: tirx.floor(x),
     "ceil": lambda x: tirx.ceil(x),

@@ -221,10 +221,10 @@ def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Ch
     Raises
     ------
     NoRule
-        If no operand is blocked.
+        If no operand is blocked, or the operation starts from one that is broadcast.
     """
     core = config.core
-    if op.source is None:
+    if op.source is None or not same_shape(shape_of(op.source), shape_of(op.outputs[0])):
         raise NoRule
     result, layout = shape_of(op.outputs[0]), Layout(core.lanes)
     blocked = any(binder.layout(expr).block for expr in (op.source, *op.arguments))

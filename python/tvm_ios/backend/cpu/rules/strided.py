@@ -34,7 +34,7 @@ def elementwise(op: Operator, binder: InputBinder, config: LoweringConfig) -> Ch
     """Compute elementwise operations on operands that are broadcast in any way."""
     if op.source is None:
         raise NoRule
-    moved = Rearrangement.of(shape_of(op.source))
+    moved = Rearrangement.of(shape_of(op.source)).broadcast(shape_of(op.outputs[0]))
     return mapped(op, op.source, moved, binder, config)
 
 

@@ -7,7 +7,6 @@ import math
 
 from tvm import relax
 
-from ....sizes.size import is_open, known_equal
 from ...emitter import dtype_of, shape_of
 from ..node_emitter import NodeEmitter
 from ..numbers import is_float
@@ -40,13 +39,6 @@ def leaky_relu(emit: NodeEmitter, data: relax.Expr, *, alpha: float = 0.01) -> r
 @operator("PRelu")
 def prelu(emit: NodeEmitter, data: relax.Expr, slope: relax.Expr) -> relax.Expr:
     """Multiply negative elements by a slope that is broadcast to the data."""
-    varying = [axis for axis, size in enumerate(shape_of(slope)) if not known_equal(size, 1)]
-    known = dtype_of(data) in ("float16", "float32", "float64")  # of Relax's operator
-    fits = len(varying) <= 1 and len(shape_of(data)) >= max(1, len(shape_of(slope)))
-    axis = varying[0] - len(shape_of(slope)) if varying else -1
-    if known and fits and not is_open((*shape_of(slope), shape_of(data)[axis])):
-        size = shape_of(slope)[axis] if varying else 1
-        return emit(relax.op.nn.prelu(data, emit.reshape(slope, [size]), axis))
     negative = emit(relax.op.less(data, emit.scalar(0, data)))
     return emit(relax.op.where(negative, emit(relax.op.multiply(data, slope)), data))
 

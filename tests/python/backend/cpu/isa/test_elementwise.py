@@ -20,7 +20,7 @@ from tvm_ios.backend.cpu.isa.elementwise import FUNCTIONS
 from tvm_ios.backend.cpu.isa.epilogue import apply_epilogue
 from tvm_ios.backend.cpu.kernels.rows.strided import strided_kernel
 from tvm_ios.backend.cpu.kernels.rows.strided_axes import StridedMap
-from tvm_ios.graph.recognise import ELEMENTWISE
+from tvm_ios.graph.recognise import CONDITIONS, ELEMENTWISE
 from tvm_ios.ops.epilogue import Epilogue, Operand, Step
 from tvm_ios.ops.strides import Strides
 
@@ -32,12 +32,20 @@ REFERENCES: dict[str, Callable[..., np.ndarray]] = {
     "power": np.power,
     "maximum": np.maximum,
     "minimum": np.minimum,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "where": lambda x, chosen, other: np.where(x != 0, chosen, other),
     "relu": lambda x: np.maximum(x, 0),
     "relu6": lambda x: np.clip(x, 0, 6),
     "clip": np.clip,
     "leaky_relu": lambda x, slope: np.where(x > 0, x, slope * x),
     "negative": np.negative,
     "abs": np.abs,
+    "sign": np.sign,
     "round": np.rint,
     "floor": np.floor,
     "ceil": np.ceil,
@@ -66,8 +74,9 @@ REFERENCES: dict[str, Callable[..., np.ndarray]] = {
     "gelu_tanh": lambda x: x * scipy.special.expit((8 / np.pi) ** 0.5 * (x + 0.044715 * x**3)),
 }
 POSITIVE = {"log", "power", "sqrt", "rsqrt"}
-BINARY = {"add", "subtract", "multiply", "divide", "power", "maximum", "minimum"}
-CONSTANTS = {"clip": (-0.75, 1.5), "leaky_relu": (0.1,)}
+ARITHMETIC = {"add", "subtract", "multiply", "divide", "power", "maximum", "minimum"}
+BINARY = {*ARITHMETIC, *CONDITIONS}
+CONSTANTS = {"clip": (-0.75, 1.5), "leaky_relu": (0.1,), "where": (0.25, -3.0)}
 SIZE = 256
 WIDEST = core_of(NATIVE).lanes
 
@@ -192,6 +201,22 @@ def test_extremes(name: str) -> None:
         expected[x == -np.inf] = 0.0  # where NumPy has inf * 0
     actual = compute(program_of(name), WIDEST, x)
     np.testing.assert_allclose(actual, expected, rtol=3e-6, atol=2e-38)
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_conditions_of_equal_numbers_and_of_nan(name: str) -> None:
+    x = np.resize(np.array(EXTREMES, "float32"), SIZE)
+    for y in (x, np.roll(x, 1)):
+        actual = compute(program_of(name, 1), WIDEST, x, y)
+        np.testing.assert_array_equal(actual, REFERENCES[name](x, y))
+    twice = Epilogue((Step(name, (Operand("value", 0), Operand("value", 0))),))
+    np.testing.assert_array_equal(compute(twice, WIDEST, x), REFERENCES[name](x, x))
+
+
+def test_signs() -> None:
+    x = np.resize(np.array([*EXTREMES, -0.0, 1e-45], "float32"), SIZE)
+    actual = compute(program_of("sign"), WIDEST, x)
+    np.testing.assert_array_equal(actual, np.nan_to_num(np.sign(x)))
 
 
 def test_every_function_has_a_reference_and_can_be_recognised() -> None:

@@ -18,10 +18,11 @@ from ..core import Core
 from ..kernels.conv.conv2d import conv2d_kernel
 from ..kernels.conv.fold import folds
 from ..kernels.conv.image import IMAGE
+from ..kernels.conv.packed import pack_columns, packed_kernel, packing_of
 from ..kernels.conv.shape import Conv2d
 from ..kernels.either import either_kernel
 from ..kernels.kernel import Kernel
-from ..kernels.layout import PLAIN, Layout
+from ..kernels.layout import PLAIN, Layout, pack_weights
 from ..kernels.winograd.convolution import pack_winograd, winograd_kernel
 from ..kernels.winograd.model import (
     WinogradTiling,
@@ -234,6 +235,14 @@ def _convolve_by(
     if tiling is not None:
         packed = binder.constant(weights, lambda w: pack_winograd(w, conv, tiling, core.lanes))
         return winograd_kernel(conv, tiling, source, core), (image, packed)
+    packing = packing_of(conv, core) if constant_array(weights) is not None else None
+    if packing is not None:
+
+        def pack(array: np.ndarray) -> np.ndarray:
+            columns = pack_columns(array, conv, packing, core.lanes)
+            return pack_weights(columns, source.block or 1, core.lanes, 1)
+
+        return packed_kernel(conv, packing, source, core), (image, binder.constant(weights, pack))
     blocked = binder.weights(weights, source.block or 1, core.lanes, conv.groups)
     return conv2d_kernel(conv, source, Layout(core.lanes), core), (image, blocked)
 
@@ -245,6 +254,8 @@ def _winograd_tiling(
     if not config.winograd:
         return None
     core, workers, balance = config.core, config.workers, config.balance
+    packing = packing_of(conv, core)
+    direct_speed *= 1.0 if packing is None else packing.gain
     if variant in variants(conv.hinted):
         return named_tiling(variant, conv.hinted, core, workers, balance)
     return choose_winograd(conv, core, workers, balance, direct_speed)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .....ops.epilogue import NOTHING, Epilogue
+from .....ops.epilogue import NOTHING, Broadcast, Epilogue
 from .....ops.tensor import TensorSpec
 from .....ops.window import Window
 from .....sizes.arithmetic import ceil_div
@@ -206,12 +206,7 @@ class ConvShape:
         """
         conv = self.conv
         image = (conv.batch, conv.channels, conv.rows.size, conv.columns.size)
-        channels = sum(self.result_blocks) * self.lanes
-        shapes = {
-            "channel": (1, channels, 1, 1),
-            "full": (conv.batch, channels, conv.rows.out, conv.columns.out),
-        }
-        arguments = [self.result.spec(shapes[kind]) for kind in conv.epilogue.arguments]
+        arguments = map(self.argument_spec, conv.epilogue.arguments)
         multiplication = self.multiplication
         shape = self.weights_shape
         if multiplication.step > 1:
@@ -219,6 +214,14 @@ class ConvShape:
         weights = TensorSpec(shape, multiplication.right)
         lowest = [TensorSpec(self.taps_shape, "int32")] if self.low else []
         return (self.source.spec(image, multiplication.left), weights, *lowest, *arguments)
+
+    def argument_spec(self, kind: Broadcast) -> TensorSpec:
+        """Return the tensor of an argument of the epilogue."""
+        conv, channels = self.conv, sum(self.result_blocks) * self.lanes
+        if kind == "channel":
+            return self.result.spec((1, channels, 1, 1))
+        assert kind == "full", "sums are combined with maps like them"
+        return self.result.spec((conv.batch, channels, conv.rows.out, conv.columns.out))
 
     @property
     def taps_shape(self) -> tuple[int, ...]:

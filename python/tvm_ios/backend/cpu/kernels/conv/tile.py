@@ -294,9 +294,12 @@ class ConvTile:
 
     def _write(self, value: Expr, column: Expr, k: int, result: int, local: Expr) -> None:
         """Write one vector of block ``k``, which is block ``local`` of ``result``."""
+        self.finish(value, self.row * self.conv.columns.out + column, k, result, local)
+
+    def finish(self, value: Expr, pixel: Expr, k: int, result: int, local: Expr) -> None:
+        """Apply the epilogue to the sums of a pixel and write them."""
         lanes, epilogue = self.conv.lanes, self.conv.conv.epilogue
         vector = lanes_of(0, lanes)
-        pixel = self.row * self.conv.columns.out + column
         value = self.conv.multiplication.result(value)
 
         def load(a: int) -> Expr:

@@ -22,6 +22,7 @@ from pathlib import Path
 import machine
 from peer.contender import CONTENDERS, OURS, PEERS
 from peer.contest import Contest, Plan
+from peer.instructions import add_option, limited
 from peer.libraries import Search
 from peer.models import expand, load
 from peer.process import ContenderError
@@ -73,13 +74,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--max-group-size", type=whole, default=3, metavar="N", help="IOS's r")
     parser.add_argument("--max-num-groups", type=whole, default=8, metavar="N", help="IOS's s")
+    add_option(parser)
     parser.add_argument("--json", metavar="FILE", help="write all figures, after each network")
     parser.add_argument("--table", metavar="FILE", help="only print the tables of such a file")
     return parser
 
 
 def _compare(options: argparse.Namespace) -> None:
-    names, models = _contenders(options.peers), expand(options.models)
+    names, models = limited(_contenders(options.peers), options), expand(options.models)
     taking_part = {name: CONTENDERS[name] for name in names}
     search = Search(options.threads, options.max_group_size, options.max_num_groups)
     comparison = Comparison(
@@ -87,7 +89,12 @@ def _compare(options: argparse.Namespace) -> None:
         machine=asdict(machine.describe()),
         threads=options.threads,
         batch=options.batch,
-        settings={**asdict(search), "rounds": options.rounds, "window_s": options.window},
+        settings={
+            **asdict(search),
+            "rounds": options.rounds,
+            "window_s": options.window,
+            "avx2": options.avx2,
+        },
         versions=versions(names),
         contenders={n: {"title": c.title, "settings": c.settings} for n, c in taking_part.items()},
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
+from peer.instructions import target
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.frontend.models import load_model
 from tvm_ios.options import Options
@@ -20,7 +21,7 @@ def main() -> None:
     model, threads, groups, *paths = sys.argv[1:]
     options = Options(max_num_groups=int(groups))
     scheduler = Scheduler.prepare(
-        load_model(model), resolve("llvm", threads=int(threads)), options=options
+        load_model(model), resolve(target(), threads=int(threads)), options=options
     )
     sequential = scheduler.sequential()
     barriers = replace(sequential, synchronization="barrier")

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from peer.contender import Runner, Task
+from peer.instructions import target
 from tvm_ios.backend.cpu.measure.peak_flops import MultiplyAdds
 from tvm_ios.support.threads import set_num_threads
 from tvm_ios.target import resolve
 
 
 def prepare(task: Task) -> Runner:
-    loop = MultiplyAdds(resolve("llvm", threads=task.threads))
+    loop = MultiplyAdds(resolve(target(), threads=task.threads))
     if task.threads > 1:
         ready = set_num_threads(task.threads)
         assert ready, "a new process has no pool yet"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from peer.contender import Contender
+from peer.instructions import target
 
 _BENCHMARKS = Path(__file__).parents[1]
 _PATIENCE = {"ready": 3600.0, "window": 300.0}  # seconds
@@ -193,7 +194,8 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
 
 def _tool(arguments: Sequence[str]) -> list[str]:
     if arguments[0] == "tvm_ios":
-        return [sys.executable, "-c", _OURS, *arguments[1:]]
+        for_target = ["--target", target()] if arguments[1] == "compile" else []
+        return [sys.executable, "-c", _OURS, *arguments[1:], *for_target]
     return _command(arguments, torch=False)
 
 

@@ -23,8 +23,9 @@ def render(comparison: Comparison) -> str:
 def _heading(comparison: Comparison) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in comparison.versions.items())
     threads = "1 thread" if comparison.threads == 1 else f"{comparison.threads} threads"
+    limits = ", no wider vectors than AVX2" if comparison.settings.get("avx2") else ""
     return (
-        f"{comparison.machine['cpu']}, {threads}, batch {comparison.batch}, "
+        f"{comparison.machine['cpu']}{limits}, {threads}, batch {comparison.batch}, "
         f"fp32, {comparison.date[:10]}. Milliseconds, median of {comparison.settings['rounds']} "
         f"interleaved rounds; in parentheses the 95% interval. {versions}."
     )

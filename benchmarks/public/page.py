@@ -42,8 +42,10 @@ def _heading(survey: Survey) -> str:
 def conditions(survey: Survey) -> str:
     """Say where and of what the figures are."""
     versions = ", ".join(f"{name} {version}" for name, version in survey.versions.items())
+    limits = ", no wider vectors than AVX2" if survey.settings.get("avx2") else ""
     return (
-        f"{survey.machine['cpu']}, {survey.threads} threads, batch 1, fp32, {survey.date[:10]}. "
+        f"{survey.machine['cpu']}{limits}, {survey.threads} threads, batch 1, fp32, "
+        f"{survey.date[:10]}. "
         f"{versions}."
     )
 

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import machine
+from peer.instructions import add_option, limited
 from peers import versions, whole
 from public.record import Outcome, Survey, from_json
 from tvm_ios.errors import OptionError, TvmIosError
@@ -27,6 +28,7 @@ def parser(tool: str, description: str, peers: Sequence[str]) -> argparse.Argume
     options.add_argument("--threads", type=whole, default=available_cores(), metavar="N")
     options.add_argument("--rounds", type=whole, default=7, metavar="R")
     options.add_argument("--window", type=float, default=0.2, metavar="S")
+    add_option(options)
     options.add_argument(
         "--json",
         type=Path,
@@ -72,7 +74,11 @@ def go_on(
             date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             machine=asdict(machine.describe()),
             threads=options.threads,
-            settings={"rounds": options.rounds, "window_s": options.window},
+            settings={
+                "rounds": options.rounds,
+                "window_s": options.window,
+                "avx2": options.avx2,
+            },
             versions=versions(["sequential", *peers(options)], packages),
         )
     commit, known = versions([]).get("commit", ""), survey.versions.get("commit", "").split(", ")
@@ -83,7 +89,7 @@ def go_on(
 
 def peers(options: argparse.Namespace) -> list[str]:
     """Return the others that take part."""
-    return [name for name in options.peers.split(",") if name]
+    return limited([name for name in options.peers.split(",") if name], options)
 
 
 def extend(survey: Survey, outcomes: Iterable[Outcome], path: Path | None) -> Survey:

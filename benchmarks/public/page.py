@@ -68,7 +68,7 @@ def _summary(outcomes: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def speed(outcomes: Iterable[Outcome]) -> list[str]:
+def speed(outcomes: Iterable[Outcome], what: str = "models") -> list[str]:
     """Say how many times as long the best of the others takes; nothing if none was timed."""
     ratios = [e.median for o in outcomes if (e := o.best_over_ours()) is not None]
     if not ratios:
@@ -76,7 +76,7 @@ def speed(outcomes: Iterable[Outcome]) -> list[str]:
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
     return [
         f"- Best of the others ÷ ours: median {statistics.median(ratios):.2f}, geometric mean "
-        f"{mean:.2f}, from {min(ratios):.2f} to {max(ratios):.2f}, over {len(ratios)} models."
+        f"{mean:.2f}, from {min(ratios):.2f} to {max(ratios):.2f}, over {len(ratios)} {what}."
     ]
 
 

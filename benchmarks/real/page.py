@@ -10,6 +10,7 @@ from public.record import OURS, Outcome, Run, Survey
 _OURS = OURS[0]
 _TITLES = {_OURS: "ours", **PEERS}
 _SLOW = 20.0  # seconds
+_SMALL = 1.0  # milliseconds
 
 
 def render(survey: Survey) -> str:
@@ -49,10 +50,17 @@ def _summary(outcomes: list[Outcome]) -> str:
         f"{len(entered) - rounding} are within 1e-4, {rounding} that round to integers within "
         "the wider limits.",
         *speed(outcomes),
+        *speed(filter(_is_small, outcomes), f"models whose call takes less than {_SMALL:g} ms"),
     ]
     if slow:
         lines.append(f"- More than {_SLOW:.0f} s to compile: {', '.join(slow)}.")
     return "\n".join(lines)
+
+
+def _is_small(outcome: Outcome) -> bool:
+    """Return whether a call of whatever is the fastest takes little time."""
+    times = [run.median_ms for run in outcome.runs.values() if run.median_ms is not None]
+    return bool(times) and min(times) < _SMALL
 
 
 def _table(outcomes: list[Outcome]) -> str:

@@ -55,7 +55,12 @@ class _Attention:
         self._softmax = operation("nn.softmax", biased)
         self._largest, self._infinite, self._zero = operation("max", biased), is_const(), is_const()
         hidden = operation("equal", self._largest, self._infinite)
-        weights = operation("where", hidden, self._zero, self._softmax) | self._softmax
+        self._undefined = operation("isnan", self._softmax)
+        guarded = (
+            operation("where", guard, self._zero, self._softmax)
+            for guard in (hidden, self._undefined)
+        )
+        weights = next(guarded) | next(guarded) | self._softmax
         product = operation("matmul", weights, self._value)
         self._pattern = operation("permute_dims", product) if permuted else product
 
@@ -70,6 +75,8 @@ class _Attention:
             return None
         bias = match.operand(self._bias) if self._bias in match else None
         if self._largest in match and not self._never_hidden(match, bias):
+            return None
+        if self._undefined in match and not self._always_defined(matcher, match, bias):
             return None
         if bias is not None:
             matrices = held_shape(match.call(self._softmax))
@@ -91,6 +98,20 @@ class _Attention:
         last = axes is not None and [int(axis) % rank for axis in axes] == [rank - 1]
         zeros = match.is_number(self._zero, 0.0) and match.is_number(self._infinite, -math.inf)
         return last and zeros and array is not None and bool((array > -np.inf).any(-1).all())
+
+    def _always_defined(self, matcher: Matcher, match: Match, bias: relax.Expr | None) -> bool:
+        """Return whether scores that are numbers have weights that are, whatever a mask hides.
+
+        Otherwise, PyTorch writes zeros.
+        """
+        if not match.is_number(self._zero, 0.0):
+            return False
+        array = None if bias is None else constant_array(bias)
+        if bias is None or array is not None:
+            return array is None or bool(np.isfinite(array).all())
+        mask = matcher.value(bias)
+        values = [scalar_constant(value) for value in mask.args[1:]] if is_op(mask, "where") else []
+        return bool(values) and all(value is not None and math.isfinite(value) for value in values)
 
     def _operands(self, matcher: Matcher, match: Match, call: relax.Call) -> Operands | None:
         """Return queries, keys and values as ``[batch, rows, heads, columns]``."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of batches that are merged to one axis before, and divided after.
+"""Products and transpositions of batches that are merged to one axis before, and divided after.
 
-PyTorch decomposes a product of tensors of four axes so, with broadcasts that change nothing. What
-stands before and after it is then hidden behind reshapes.
+PyTorch decomposes those of tensors of four axes so, with broadcasts that change nothing. What comes
+before and after is then hidden behind reshapes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from tvm.relax.dpl import wildcard
 from ..relax_ir.expressions import known_shape
 from .compositions import raise_by
 from .matching import Matcher, operation
+from .permuted import axes_of
 
 
 def keep_batches(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
-    """Multiply batches of matrices as they are instead of merging their axes to one."""
-    return raise_by({"reshape": (_MergedProduct(),)}, mod, func)
+    """Multiply and transpose batches of matrices as they are instead of merging their axes."""
+    return raise_by({"reshape": (_MergedProduct(), _MergedTransposition())}, mod, func)
 
 
 class _MergedProduct:
@@ -41,3 +42,28 @@ class _MergedProduct:
         if any(m is None or m[-2:] != s[-2:] for m, s in zip(merged, (a, b), strict=True)):
             return None
         return relax.op.matmul(left, right)
+
+
+class _MergedTransposition:
+    """The pattern of transposed matrices of a reshaped tensor that is reshaped back."""
+
+    def __init__(self) -> None:
+        self._merged = operation("reshape", wildcard(), wildcard())
+        self._transposed = operation("permute_dims", self._merged)
+        self._pattern = operation("reshape", self._transposed, wildcard())
+
+    def raised(self, matcher: Matcher, call: relax.Call) -> relax.Expr | None:
+        """Return the tensor with its matrices transposed."""
+        match = matcher.match(self._pattern, call)
+        if match is None:
+            return None
+        data = match.call(self._merged).args[0]
+        shape, merged, result = (known_shape(x) for x in (data, match.call(self._merged), call))
+        if shape is None or merged is None or len(shape) < 3 or len(merged) != 3:
+            return None
+        transposed = (*shape[:-2], shape[-1], shape[-2])
+        if axes_of(match.call(self._transposed)) != (0, 2, 1) or merged[-2:] != shape[-2:]:
+            return None
+        rank = len(shape)
+        swapped = [*range(rank - 2), rank - 1, rank - 2]
+        return relax.op.permute_dims(data, swapped) if result == transposed else None

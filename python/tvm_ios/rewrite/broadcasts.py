@@ -19,6 +19,8 @@ from ..relax_ir.expressions import held_shape, is_op, known_shape, op_name
 from ..sizes.size import AnyShape, known_equal
 from .permuted import OF_EACH
 
+_NEUTRAL_ONES = ("multiply", "logical_and")
+
 
 def move_broadcasts(mod: tvm.IRModule, func: relax.Function) -> relax.Function:
     """Compute what is broadcast before it is, and leave out broadcasts that its reader does."""
@@ -77,8 +79,10 @@ class _Mover(PyExprMutator):
             return None
         if is_op(value, "broadcast_to"):
             return self._of_source(value.args[0], shape)
-        if is_op(value, "multiply") and _is_one(value.args[0]):
-            return self._of_source(value.args[1], shape)
+        if op_name(value) in _NEUTRAL_ONES:
+            for ones, data in (value.args, reversed(value.args)):
+                if _is_one(ones):
+                    return self._of_source(data, shape)
         if not self._reads(value):
             return None
         if is_op(value, "expand_dims"):
@@ -118,7 +122,7 @@ class _Mover(PyExprMutator):
 
 
 def _is_one(expr: relax.Expr) -> bool:
-    """Return whether a tensor consists of ones, by which TensorFlow broadcasts."""
+    """Return whether a tensor consists of ones, by which TensorFlow and PyTorch broadcast."""
     value = constant_array(expr)
     return value is not None and bool(np.all(value == 1))
 

@@ -68,6 +68,7 @@ class _Mover(PyExprMutator):
         self._areas: dict[relax.Var, set[relax.Var]] = {}
         self._more: dict[relax.Var, int] = {}
         self._convolved: set[relax.Var] = set()
+        self._movements: set[relax.Var] = set()
         self._regrouped: set[relax.Var] = set()
         self._normalised: set[relax.Var] = set()
 
@@ -132,15 +133,17 @@ class _Mover(PyExprMutator):
         return None if rule is None else self._by_rule(variable, value)
 
     def _permutation(self, variable: relax.Var, call: relax.Call) -> Permuted:
-        data = call.args[0]
+        data, axes = call.args[0], axes_of(call)
         if isinstance(data, relax.Var) and data in self._permuted:
             self._join(variable, [data])
-            before = Permuted(data, axes_of(call))
-            found = self._permuted[data].permuted(axes_of(call))
+            found = self._permuted[data].permuted(axes)
+            follows = data in self._movements and not found.stays
         else:
             self._join(variable, [])
-            before = found = Permuted(self.visit_expr(data), axes_of(call))
-        self._count(variable, -before.elements)
+            found, follows = Permuted(self.visit_expr(data), axes), False
+        if not follows:  # movements that follow each other are one
+            self._count(variable, -Permuted(data, axes).elements)
+        self._movements.add(variable)
         if op_name(self._bound.get(data)) in _CONVOLUTIONS:
             self._convolved.add(variable)
         return found
@@ -165,11 +168,18 @@ class _Mover(PyExprMutator):
         if moved is not None:
             self._join(variable, permuted)
             self._count(variable, extra)
-            if op_name(call) in RESHAPES and _sizes(call) != _sizes(call.args[0]):
-                self._regrouped.add(variable)
+            if op_name(call) in RESHAPES:
+                self._note_reshape(variable, call)
             if is_op(call, "nn.layer_norm"):
                 self._normalised.add(variable)
         return moved
+
+    def _note_reshape(self, variable: relax.Var, call: relax.Call) -> None:
+        data = call.args[0]
+        if data in self._movements:
+            self._movements.add(variable)
+        if _sizes(call) != _sizes(data):
+            self._regrouped.add(variable)
 
     def _aligned(
         self, operand: relax.Expr, axes: Axes, shape: AnyShape

@@ -71,6 +71,20 @@ def shown_zero(*operands: relax.Expr, bias: np.ndarray) -> relax.Expr:
     return op.matmul(weights, value)
 
 
+def guarded(*operands: relax.Expr, scores: Build = lambda x: x) -> relax.Expr:
+    """As PyTorch exports a masked attention: zeros instead of weights that are NaN."""
+    query, key, value, *bias = operands
+    products = op.matmul(query, op.permute_dims(key, (0, 2, 1)))
+    weights = op.nn.softmax(op.add(products, scores(*bias)) if bias else products)
+    defined = op.where(op.isnan(weights), relax.const(np.float32(0)), weights)
+    return op.matmul(defined, value)
+
+
+def lowest(shown: relax.Expr) -> relax.Expr:
+    values = (relax.const(np.float32(number)) for number in (0, -3.4e38))
+    return op.where(op.greater(shown, relax.const(np.float32(0))), *values)
+
+
 def mask(*, hidden_query: bool) -> np.ndarray:
     bias = np.where(RNG.random((QUERIES, KEYS)) > 0.5, 0, -np.inf).astype("float32")
     bias[:, 0] = 0
@@ -118,6 +132,11 @@ RAISED = {
     "constant bias that shows each query a key": Case(
         partial(shown_zero, bias=mask(hidden_query=False)), MATRICES
     ),
+    "guarded": Case(guarded, MATRICES),
+    "guarded, a bias of two numbers": Case(
+        partial(guarded, scores=lowest), (*MATRICES, (6, 1, KEYS))
+    ),
+    "guarded, a constant bias": Case(lambda *x: guarded(*x, constant(1, QUERIES, KEYS)), MATRICES),
     "keys that are transposed already": Case(
         composed, (MATRICES[0], (6, DEPTH, KEYS), MATRICES[2]), left=1
     ),
@@ -142,6 +161,10 @@ STAYING = {
         MATRICES,
     ),
     "shared keys": Case(of_matrices, (FOUR[0], (1, *FOUR[1][1:]), (1, *FOUR[2][1:]))),
+    "guarded, any bias": Case(guarded, (*MATRICES, (6, 1, KEYS))),
+    "guarded, a bias that hides": Case(
+        lambda *x: guarded(*x, relax.const(mask(hidden_query=False))), MATRICES
+    ),
     "large heads": Case(of_matrices, ((1, 4, 513), (1, 5, 513), (1, 5, 3))),
 }
 
@@ -161,7 +184,7 @@ def operators(mod: tvm.IRModule, depth: int) -> list[str]:
     names: list[str] = []
     func = prepare(mod, attention_depth=depth)["main"]
     relax.analysis.post_order_visit(func, lambda expr: names.append(op_name(expr)))
-    return [name for name in names if name not in ("", "reshape")]
+    return [name for name in names if name not in ("", "reshape", "greater", "where")]
 
 
 def assert_as_tvm(mod: tvm.IRModule, shapes: tuple[tuple[int, ...], ...]) -> None:

@@ -39,6 +39,17 @@ def with_other_rows(left: relax.Expr, right: relax.Expr) -> relax.Expr:
     return op.reshape(product, (2, 3, 5, 12))
 
 
+def transposed(_left: relax.Expr, right: relax.Expr) -> relax.Expr:
+    matrices = op.permute_dims(op.reshape(right, (6, 7, 4)), (0, 2, 1))
+    return op.matmul(op.reshape(matrices, (2, 3, 4, 7)), right)
+
+
+def transposed_to_another_batch(_left: relax.Expr, right: relax.Expr) -> relax.Expr:
+    matrices = op.permute_dims(op.reshape(right, (6, 7, 4)), (0, 2, 1))
+    swapped = op.permute_dims(op.reshape(matrices, (3, 2, 4, 7)), (1, 0, 2, 3))
+    return op.matmul(swapped, right)
+
+
 def same_shape(left: relax.Expr, right: relax.Expr) -> relax.Expr:
     """Moves that change nothing, of an input and of a sum."""
     total = op.add(op.reshape(left, LEFT), relax.const(np.float32(1)))
@@ -51,6 +62,8 @@ def nothing_else(left: relax.Expr, right: relax.Expr) -> relax.Expr:
 
 NETWORKS = {
     merged: 0,
+    transposed: 0,
+    transposed_to_another_batch: 2,
     same_shape: 0,
     nothing_else: 1,
     with_another_result: 3,

@@ -52,6 +52,14 @@ def test_products_by_ones_are_broadcasts(tmp_path: Path) -> None:
     exported.check(tmp_path)
 
 
+def test_a_mask_of_all_is_a_broadcast(tmp_path: Path) -> None:
+    """As PyTorch exports a mask that is not causal."""
+    nodes = "b = Cast<to = 9>(m) a = And(all, b) y = Where(a, x, one)"
+    exported = Exported(nodes, SHAPES, CONSTANTS | {"all": np.ones((1, 1, 5, 7), bool)})
+    assert "logical_and" not in exported.operators(tmp_path)
+    exported.check(tmp_path)
+
+
 LEFT = {
     "a result": "e = Expand(m, whole) n = Neg(e) y = Add(n, one)",
     "rows of a product": "e = Expand(m, whole) t = Transpose<perm = [0, 1, 3, 2]>(x) "

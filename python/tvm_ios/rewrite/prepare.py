@@ -29,6 +29,7 @@ from .flattened import reorder_weights
 from .grids import expand_grids
 from .halves import widen_halves
 from .indices import safe_indices
+from .late import bind_late
 from .layout import channels_first
 from .means import divide_integer_sums
 from .moves import remove_empty_moves
@@ -165,6 +166,7 @@ def _passes(
         relax.transform.DeadCodeElimination(entries),
         _on(function, inline_returned_tuple),
         _on(function, copy_bare_results),
+        _on(function, bind_late),
     ]
 
 

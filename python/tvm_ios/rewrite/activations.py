@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from tvm import relax
 from tvm.relax.dpl import is_const, wildcard
 
@@ -15,22 +14,18 @@ _LARGEST = 20.0  # from where on a mish is its operand; squares of exponentials 
 
 
 class Slopes:
-    """A relu with constant slopes below 0, in arithmetic that joins the operator before it."""
+    """A relu with constant slopes below 0, as a choice, which joins the operator before it."""
 
     def raised(self, _matcher: Matcher, call: relax.Call) -> relax.Expr | None:
-        """Return the activation; None if slopes are computed, or their products with 0 are NaN."""
-        data, given = call.args
-        slopes = constant_array(given)
-        if slopes is None or not np.isfinite(slopes).all() or not is_float32(call):
+        """Return the choice; None if slopes are computed."""
+        data, slopes = call.args[0], constant_array(call.args[1])
+        if slopes is None or not is_float32(call):
             return None
-        if slopes.size == 1:
-            return relax.op.nn.leakyrelu(data, float(slopes.reshape(-1)[0]))
         rank = len(held_shape(data))
         shape = [1] * rank
         shape[int(call.attrs.axis) % rank] = slopes.size
-        lower = relax.op.minimum(data, relax.const(0.0, "float32"))
-        product = relax.op.multiply(lower, relax.const(slopes.reshape(shape), "float32"))
-        return relax.op.add(product, relax.op.nn.relu(data))
+        below = relax.op.multiply(data, relax.const(slopes.reshape(shape), "float32"))
+        return relax.op.where(relax.op.less(data, relax.const(0.0, "float32")), below, data)
 
 
 class Mish:

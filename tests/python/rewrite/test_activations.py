@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
+from tvm import relax
 
 import tvm_ios
 from support.exported import Exported
+from support.networks import check_scheduled, relax_module
+from tvm_ios.relax_ir.expressions import op_name
+from tvm_ios.rewrite.prepare import prepare
 
 RNG = np.random.default_rng(0)
 SHAPE = (2, 6, 5, 7)
@@ -52,23 +58,29 @@ def test_what_only_looks_like_mish_stays(name: str, tmp_path: Path) -> None:
     exported.check(tmp_path)
 
 
-@pytest.mark.parametrize("shape", [(6, 1, 1), (7,), (1, 1, 5, 1), (1,)], ids=str)
-def test_slopes_join_the_operator_before(shape: tuple[int, ...], tmp_path: Path) -> None:
-    slopes = {"slopes": RNG.standard_normal(shape, "float32")}
-    exported = Exported("y = PRelu(x, slopes)", {"x": SHAPE}, slopes)
-    assert "nn.prelu" not in exported.operators(tmp_path)
-    exported.check(tmp_path)
+def with_slopes(slopes: np.ndarray, axis: int) -> tvm.IRModule:
+    """PyTorch's and Relay's activation, which ONNX's is not."""
+
+    def body(emit: Callable[[relax.Expr], relax.Expr], x: relax.Expr) -> relax.Expr:
+        return emit(relax.op.nn.prelu(x, relax.const(slopes), axis))
+
+    return relax_module(body, SHAPE)
 
 
-def test_slopes_of_numbers_that_are_not_finite(tmp_path: Path) -> None:
-    slopes = {"slopes": np.array([0.5, 2, -1, 3], "float32")}
-    x = np.array([[np.inf, -np.inf, np.nan, -1], [-np.inf, np.nan, np.inf, 2]], "float32")
-    path = Exported("y = PRelu(x, slopes)", {"x": x.shape}, slopes).save(tmp_path)
-    expected = np.where(x < 0, x * slopes["slopes"], x)
-    np.testing.assert_array_equal(tvm_ios.compile(str(path), search=False)(x), expected)
+@pytest.mark.parametrize(("size", "axis"), [(6, 1), (7, -1), (5, 2)], ids=str)
+def test_slopes_join_the_operator_before(size: int, axis: int) -> None:
+    mod = with_slopes(RNG.standard_normal(size, "float32"), axis)
+    names: list[str] = []
+    relax.analysis.post_order_visit(prepare(mod)["main"], lambda e: names.append(op_name(e)))
+    assert "nn.prelu" not in names
+    check_scheduled(mod)
 
 
-@pytest.mark.parametrize("slope", [np.inf, np.nan], ids=str)
-def test_slopes_that_are_not_finite_stay(slope: float, tmp_path: Path) -> None:
-    slopes = {"slopes": np.array([slope, 1, 2, 3, 4, 5, 6], "float32")}
-    assert "nn.prelu" in Exported("y = PRelu(x, slopes)", {"x": SHAPE}, slopes).operators(tmp_path)
+def test_slopes_and_numbers_that_are_not_finite() -> None:
+    slopes = np.array([np.inf, np.nan, -1, 0, 2], "float32")
+    x = RNG.standard_normal(SHAPE, "float32")
+    x[0, 0], x[1, 1], x[0, 2], x[1, 3] = np.inf, -np.inf, np.nan, 0
+    with np.errstate(invalid="ignore"):
+        expected = np.where(x < 0, x * slopes[:, None], x)
+    found = tvm_ios.compile(with_slopes(slopes, 2), search=False)(x)
+    np.testing.assert_array_equal(found, expected)

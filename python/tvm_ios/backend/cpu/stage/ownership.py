@@ -26,6 +26,7 @@ from ..kernels.plane import PlaneTiles
 from ..rules.base import CpuLoweredGraph
 
 _REMOTE = 4.0  # reading what another core wrote last, in reads from L3
+_LAST_CACHE = 8 << 20  # bytes that L3 holds from one pass over a feature map to the next
 _SWEEPS = 8  # of the descent; few networks need more than three
 
 
@@ -44,8 +45,6 @@ def divided_by_rows(lowered: CpuLoweredGraph, workers: int) -> frozenset[int]:
     frozenset of int
         Operators whose kernels have planes; the tiles of the others are divided by number.
     """
-    if workers == 1:
-        return frozenset()
     model = Traffic.of(lowered, workers)
     starts = (frozenset[int](), frozenset(model.planes))
     return min((model.descend(set(start)) for start in starts), key=model.total)
@@ -174,11 +173,24 @@ def _fixed(
     weights = balance.memory * _vectors(
         lanes, (v.nbytes for v in implementation.inputs if isinstance(v, np.ndarray))
     )
-    work = multiply_adds / workers
+    work, read_again = multiply_adds / workers, balance.memory * _read_again(implementation, plane)
     return (
-        work * _longest(plane.outer * plane.num_tiles, workers) + weights / workers,
+        work * _longest(plane.outer * plane.num_tiles, workers)
+        + (weights + read_again / lanes) / workers,
         work * _longest(plane.num_tiles, workers) + weights,
     )
+
+
+def _read_again(implementation: Implementation[Kernel], plane: PlaneTiles) -> float:
+    """Return the elements that are read from memory again, for each but the first channels.
+
+    Row strips are computed for all channels while a cache holds what they read.
+    """
+    num_bytes = implementation.kernel.inputs[0].num_bytes if plane.mixes else 0
+    weights = sum(v.nbytes for v in implementation.inputs if isinstance(v, np.ndarray))
+    if num_bytes <= _LAST_CACHE or weights > _LAST_CACHE:
+        return 0.0
+    return (plane.outer - 1) * num_bytes / 4
 
 
 def _longest(num_tiles: int, workers: int) -> float:

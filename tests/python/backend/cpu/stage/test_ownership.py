@@ -55,6 +55,14 @@ def test_one_worker_owns_all() -> None:
     assert not any(by_rows(chain(64, 256, 64), LARGE, workers=1))
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_no_cache_holds_until_the_next_channels(workers: int) -> None:
+    body = chain(512, 512, 512)
+    long, short = (by_rows(body, (1, 512, 1, length), workers)[1] for length in (20_000, 500))
+    assert long
+    assert not short or workers > 1
+
+
 def test_images_are_divided_as_they_are() -> None:
     assert not any(by_rows(chain(64, 256, 64), (2, *LARGE[1:])))
 

@@ -42,6 +42,24 @@ def test_what_other_windows_read_tells_tiles_apart() -> None:
     assert len(tiles_of(window, (Window(60, 72, 2, dilation=40, before=40),))) > len(alike)
 
 
+def test_edges_of_much_code_are_guarded() -> None:
+    """The code of a wide window does not grow with its taps, but for those of a tile inside."""
+    few, many = (tiles_of(Window(900, 900, taps, before=taps // 2)) for taps in (9, 400))
+    assert not any(tile.guarded for tile in few)
+    guarded = [tile for tile in many if tile.guarded]
+    assert [tile.width for tile in guarded] == [8, 8, 4]
+    assert len(many) == len(guarded) + 1
+
+
+def test_bodies_without_guards_get_none() -> None:
+    found: list[ColumnTile] = []
+    with IRBuilder(), T.prim_func(s_tir=True):
+        T.func_name("tiles")
+        window = Window(900, 900, 400, before=200)
+        column_tiles(window, 8, lambda _, tile: found.append(tile), guards=False)
+    assert not any(tile.guarded for tile in found)
+
+
 def test_bounds_are_counts_of_taps() -> None:
     draw = random.Random(0)
     for _ in range(2000):

@@ -52,6 +52,15 @@ def test_more_weights_are_not_worth_it_where_few_tiles_use_them() -> None:
     assert outputs_of(square(512, 4, 512)) is None
 
 
+def test_a_long_row_whose_transforms_no_cache_holds_is_computed_directly() -> None:
+    def strided(length: int) -> Conv2d:
+        columns = Window(2 * length + 1, length, 3, stride=2)
+        return Conv2d(1, 512, Window(1, 1, 1), columns, (512,))
+
+    assert outputs_of(strided(250)) == 3
+    assert outputs_of(strided(16_000)) is None
+
+
 def test_few_channels_are_not_worth_the_transforms() -> None:
     assert outputs_of(square(3, 224, 64)) is None
 

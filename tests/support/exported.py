@@ -35,7 +35,7 @@ class Exported:
     nodes : str
         Nodes that compute ``y``, in ONNX's syntax.
     inputs : mapping of str to shapes
-        The inputs, which are float32 unless they are given.
+        The inputs, which are float32 unless they are given. A name is a dimension that stays open.
     constants : mapping of str to arrays
         What the nodes name beside.
     given : mapping of str to arrays
@@ -44,7 +44,7 @@ class Exported:
     """
 
     nodes: str
-    inputs: Mapping[str, tuple[int, ...]]
+    inputs: Mapping[str, tuple[int | str, ...]]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     given: Mapping[str, np.ndarray] = field(default_factory=dict)
     opset: int = 13
@@ -74,17 +74,37 @@ class Exported:
         relax.analysis.post_order_visit(function, lambda expr: names.append(op_name(expr)))
         return [name for name in names if name]
 
-    def check(self, directory: Path, seed: int = 0, tolerance: float = 1e-5) -> None:
-        """Compare the answers of the compiled network with those of ONNX Runtime."""
+    def check(
+        self, directory: Path, seed: int = 0, tolerance: float = 1e-5, *sizes: Mapping[str, int]
+    ) -> None:
+        """Compare the answers of the compiled network with those of ONNX Runtime.
+
+        Parameters
+        ----------
+        directory : pathlib.Path
+            Where the model is written to.
+        seed : int
+        tolerance : float
+        sizes : mapping of str to int
+            Of the dimensions that stay open, for each call.
+        """
         random, path = np.random.default_rng(seed), self.save(directory)
-        values = {
-            name: self.given[name]
-            if name in self.given
-            else 2 * random.standard_normal(shape, "float32") + np.float32(0.5)
-            for name, shape in self.inputs.items()
-        }
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = ONLY_AS_WRITTEN
-        (expected,) = onnxruntime.InferenceSession(path, options).run(None, values)
-        found = tvm_ios.compile(str(path), search=False)(*values.values())
-        np.testing.assert_allclose(found, expected, rtol=10 * tolerance, atol=tolerance)
+        reference = onnxruntime.InferenceSession(path, options)
+        compiled = tvm_ios.compile(str(path), search=False)
+        for held in sizes or ({},):
+            values = {
+                name: self.given[name] if name in self.given else _numbers(random, shape, held)
+                for name, shape in self.inputs.items()
+            }
+            (expected,) = reference.run(None, values)
+            found = compiled(*values.values())
+            np.testing.assert_allclose(found, expected, rtol=10 * tolerance, atol=tolerance)
+
+
+def _numbers(
+    random: np.random.Generator, shape: tuple[int | str, ...], sizes: Mapping[str, int]
+) -> np.ndarray:
+    known = [sizes[size] if isinstance(size, str) else size for size in shape]
+    return 2 * random.standard_normal(known, "float32") + np.float32(0.5)

@@ -12,7 +12,8 @@ from tvm import relax
 from tvm.relax.dpl import is_const, wildcard
 
 from ..relax_ir.constants import held_array
-from ..relax_ir.expressions import held_shape, is_static
+from ..relax_ir.expressions import held_shape
+from ..sizes.size import is_open
 from .compositions import raise_by
 from .matching import Matcher, operation
 from .permuted import axes_of, inverse
@@ -34,12 +35,18 @@ class _FlattenedProduct:
     def raised(self, matcher: Matcher, call: relax.Call) -> relax.Expr | None:
         """Return the product of the images as they are if the permutation keeps the first axis."""
         match = matcher.match(self._pattern, call)
-        if match is None or not is_static(match.call(self._images)):
+        if match is None:
             return None
         images, weights = match.call(self._images), held_array(match.call(self._weights))
         axes, shape = axes_of(images), held_shape(images)
         rows = held_shape(match.call(self._rows))
-        if axes[0] != 0 or len(rows) != 2 or rows[0] != shape[0] or weights.ndim != 2:
+        if (
+            is_open(shape[1:])
+            or axes[0] != 0
+            or len(rows) != 2
+            or rows[0] != shape[0]
+            or weights.ndim != 2
+        ):
             return None
         order = (*(axis - 1 for axis in inverse(axes)[1:]), len(shape) - 1)
         own = weights.reshape(*shape[1:], -1).transpose(order).reshape(weights.shape)

@@ -93,12 +93,21 @@ KERAS = (
 )
 
 
-def test_an_attention_of_keras_is_one_operator(tmp_path: Path) -> None:
+def keras(*shape: int | str) -> Exported:
     constants = {f"w{name}": random(WIDTH, HEADS, DEPTH) for name in "qkv"}
     constants |= {f"b{name}": random(HEADS, DEPTH) for name in "qkv"}
     constants |= {"last": random(HEADS, DEPTH, WIDTH), "factor": np.float32(1 / math.sqrt(DEPTH))}
-    network = Exported(KERAS, {"x": (BATCH, ROWS, WIDTH)}, constants)
+    return Exported(KERAS, {"x": (*shape, WIDTH)}, constants)
+
+
+def test_an_attention_of_keras_is_one_operator(tmp_path: Path) -> None:
+    network = keras(BATCH, ROWS)
     operators = network.operators(tmp_path)
     assert operators.count("nn.attention") == 1
     assert operators.count("matmul") == 4
     network.check(tmp_path)
+
+
+def test_an_attention_of_open_sizes(tmp_path: Path) -> None:
+    sizes = [{"batch": batch, "rows": rows} for batch, rows in ((1, 1), (2, 9), (3, 5))]
+    keras("batch", "rows").check(tmp_path, 0, 1e-5, *sizes)

@@ -41,6 +41,7 @@ CONSTANTS = {
     "zero": np.float32(0),
     "pads": np.array([0, 1, 0, 0, 0, 1, 2, 0]),
     "flat": np.array([2, -1]),
+    "rows": np.array([-1, 9 * 7 * 8]),
     "pixels": np.array([2, 9 * 7, 8]),
     "anchors": np.array([2, 9 * 7 * 2, 4]),
     "halves": np.array([2, 9, 7, 2, 4]),
@@ -96,7 +97,7 @@ MOVING = {"channels in another order": 2}
 """The permutations that are left between two convolutions, but for none."""
 
 
-def network(nodes: str, shape: tuple[int, ...] = SHAPE) -> Exported:
+def network(nodes: str, shape: tuple[int | str, ...] = SHAPE) -> Exported:
     return Exported(nodes, {"x": shape}, CONSTANTS, opset=17)
 
 
@@ -131,6 +132,12 @@ def test_a_dense_layer_takes_the_order_of_images(between: str, tmp_path: Path) -
     exported = network(f"{FIRST}{between}f = Reshape({last}, flat) y = MatMul(f, dense)")
     assert permutations(exported, tmp_path) == 1
     exported.check(tmp_path)
+
+
+def test_open_batches(tmp_path: Path) -> None:
+    nodes = FIRST + BETWEEN["a sum"] + "f = Reshape(z, rows) y = MatMul(f, dense)"
+    exported = network(nodes, ("batch", *SHAPE[1:]))
+    exported.check(tmp_path, 0, 1e-5, {"batch": 1}, {"batch": 3})
 
 
 def test_means_of_images_are_not_permuted(tmp_path: Path) -> None:

@@ -78,7 +78,9 @@ class _Operators(Widener):
     def _channel_norm(self, call: relax.Call) -> relax.Expr | None:
         """Normalise the channels of each element, for which they are permuted to the end."""
         norm = self._bound.get(call.args[0])
-        rows = self._bound.get(norm.args[0]) if is_op(norm, "nn.layer_norm") else None
+        if not is_op(norm, "nn.layer_norm"):
+            return None
+        rows = self._bound.get(norm.args[0])
         if not is_op(rows, "permute_dims") or not self.is_image(rows.args[0]):
             return None
         last = [int(axis) % RANK for axis in norm.attrs.axes] == [RANK - 1]

@@ -79,17 +79,17 @@ def readers(
 
 
 class Part(NamedTuple):
-    """The tiles of columns that are covered: those from ``begin`` on, ``count`` of them."""
+    """The tiles of columns that are covered: those from ``begin`` on, ``length`` of them."""
 
     begin: Expr
-    count: Expr
+    length: Expr
 
 
 class _Run(NamedTuple):
     """Neighbouring tiles of equal code, and the columns of the first one."""
 
     first: int
-    count: int
+    length: int
     tile: ColumnTile
 
 
@@ -132,11 +132,11 @@ def column_tiles(
     for run in _runs(window, width, (window, *others), guards):
         emit = each(run.first * width, run.tile)
         if part is None:
-            loop(run.count, emit)
+            loop(run.length, emit)
             continue
         begin = T.max(part.begin - run.first, 0)
-        end = T.min(part.begin + part.count - run.first, run.count)
-        if run.count == 1:
+        end = T.min(part.begin + part.length - run.first, run.length)
+        if run.length == 1:
             with T.If(begin < end), T.Then():
                 emit(0)
         else:

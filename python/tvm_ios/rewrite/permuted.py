@@ -75,7 +75,7 @@ def axes_of(call: relax.Call) -> Axes:
 
 def _elementwise(call: relax.Call, data: Permuted, align: Align) -> Permuted | None:
     shape = held_shape(call)
-    if len(shape) != len(data.axes) or not all(map(known_equal, shape, data.shape)):
+    if len(shape) != len(data.axes):
         return None
     operands = [align(operand, shape) for operand in call.args]
     known = [operand for operand in operands if operand is not None]
@@ -195,7 +195,7 @@ def _reshaped(call: relax.Call, data: Permuted, _align: Align) -> Permuted | Non
         between = sizes[places[0] : places[-1] + 1] if places else ()
         if places != sorted(places) or math.prod(between) != math.prod(sizes[p] for p in places):
             return None
-        order.append((places[0] if places else len(sizes), after))
+        order.append((places[0] if places else -1, after))
     found = [axis for _, after in sorted(order) for axis in after]
     source = relax.op.reshape(data.source, [shape[axis] for axis in found])
     return Permuted(source, inverse(tuple(found)))
@@ -204,12 +204,15 @@ def _reshaped(call: relax.Call, data: Permuted, _align: Align) -> Permuted | Non
 def _groups(shape: AnyShape, wanted: AnyShape) -> list[tuple[list[int], list[int]]] | None:
     """Return which axes become which in a reshape; None if the sizes are open, or there are none.
 
-    Axes of one element of the first shape belong to no group.
+    Axes of one element of the first shape belong to no group, and first ones of the wanted shape to
+    one of no axes.
     """
     if not all(isinstance(n, int) and n for n in (*shape, *wanted)):
         return None
     axes, places = [i for i, n in enumerate(shape) if n != 1], list(range(len(wanted)))
-    groups: list[tuple[list[int], list[int]]] = []
+    first = next((i for i, n in enumerate(wanted) if n != 1), len(wanted))
+    groups: list[tuple[list[int], list[int]]] = [([], places[:first])]
+    del places[:first]
     while axes or places:
         before, after = ([axes.pop(0)] if axes else []), ([places.pop(0)] if places else [])
         while (have := _product(shape, before)) != (want := _product(wanted, after)):

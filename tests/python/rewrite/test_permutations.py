@@ -37,6 +37,9 @@ CONSTANTS = {
     "squeeze": constant(4, 8, 1, 1),
     "excite": constant(8, 4, 1, 1),
     "row": constant(7, 1),
+    "factors": constant(2, 4),
+    "offsets": constant(2, 4),
+    "epsilon": np.float32(1e-3),
     "six": np.float32(6),
     "zero": np.float32(0),
     "pads": np.array([0, 1, 0, 0, 0, 1, 2, 0]),
@@ -149,6 +152,29 @@ def test_means_of_images_are_not_permuted(tmp_path: Path) -> None:
 def test_what_follows_a_last_convolution_is_computed_with_it(tmp_path: Path) -> None:
     exported = network(FIRST + "y = Sigmoid(r)")
     assert exported.operators(tmp_path)[-1] == "permute_dims"
+    exported.check(tmp_path)
+
+
+GROUPS = "g = Reshape(r, halves) m = ReduceMean<axes = [1, 2, 4]>(g) u = Sub(g, m) t = Mul(u, u) "
+GROUPS += "v = ReduceMean<axes = [1, 2, 4]>(t) a = Add(v, epsilon) n = Sqrt(a) "
+NORMS = {
+    "factors of channels": GROUPS + "o = Div(u, n) f = Reshape(o, whole) h = Mul(f, scale) "
+    "z = Add(h, b) ",
+    "factors of groups": GROUPS + "i = Reciprocal(n) f = Mul(i, factors) o = Mul(g, f) "
+    "l = Mul(m, f) j = Sub(offsets, l) h = Add(o, j) z = Reshape(h, whole) ",
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("batch", [1, 2])
+def test_groups_of_channels_are_normalised_first(name: str, batch: int, tmp_path: Path) -> None:
+    """As Keras writes it; the batch may have one image."""
+    shapes = {key: np.array([batch, *CONSTANTS[key][1:]]) for key in ("halves", "whole")}
+    nodes = FIRST + NORMS[name] + convolved("z", "y")
+    exported = Exported(nodes, {"x": (batch, *SHAPE[1:])}, CONSTANTS | shapes)
+    operators = exported.operators(tmp_path)
+    assert operators.count("nn.group_norm") == 1
+    assert operators.count("permute_dims") == 2
     exported.check(tmp_path)
 
 

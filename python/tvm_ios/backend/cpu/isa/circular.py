@@ -51,9 +51,15 @@ def tan(x: Expr) -> Expr:
 
 
 def _circular(x: Expr, of_small: Function, of_c: Function) -> Expr:
-    """Emit a function of angles, which is another one where one of them is large."""
+    """Emit a function of angles, which is another one where one of them is large.
+
+    A single number is left to the C library: of branches in a row that depend on each other, LLVM
+    emits every way through them.
+    """
     x = keep(x)
     lanes = lanes_in(x)
+    if lanes == 1:
+        return of_c(x)
     held = register(lanes)
     place = [lanes_of(0, lanes)]
     with T.If(_any(absolute(x) > like(x, _LARGEST))):
@@ -67,8 +73,6 @@ def _circular(x: Expr, of_small: Function, of_c: Function) -> Expr:
 def _any(condition: Expr) -> Expr:
     """Return whether a condition holds in a lane; LLVM has one instruction for a test of bits."""
     lanes = lanes_in(condition)
-    if lanes == 1:
-        return condition
     bits = tirx.Select(condition, splat(T.int32(-1), lanes), splat(T.int32(0), lanes))
     return T.call_llvm_pure_intrin("int32", "llvm.vector.reduce.or", bits) != 0
 

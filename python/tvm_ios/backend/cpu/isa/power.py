@@ -22,13 +22,17 @@ _SIGN = -(1 << 31)  # its bit
 def power(x: Expr, y: Expr) -> Expr:
     """Compute ``x`` to the power of ``y`` with an error of 0.6 units in the last place.
 
-    The fourth power, which is a product in float32, has one of at most 1.9.
+    The fourth power, which is a product in float32, has one of at most 1.9. Single numbers are left
+    to the C library: LLVM would turn selections that depend on each other into branches, and emit
+    every way through them.
     """
     exponent = constant_of(y)
     if exponent is not None and abs(exponent) == 0.5:
         return _root(keep(x), inverse=exponent < 0)
     if exponent is not None and exponent.is_integer() and abs(exponent) <= _MOST_FACTORS:
         return _product(x, int(exponent))
+    if lanes_in(x) == 1:
+        return tirx.call_pure_extern("float32", "powf", x, y)
     return _general(keep(x), keep(y) if exponent is None else y)
 
 

@@ -47,7 +47,7 @@ class _Convolver(PyExprMutator):
         whole, wanted = held_shape(image), result if axes > 1 else _as_row(result)
         end = [first + size for first, size in zip(begin, wanted[2:], strict=True)]
         if any(begin) or not all(a == b for a, b in zip(end, whole[2:], strict=True)):
-            image = relax.op.strided_slice(image, [2, 3], begin, end)
+            image = relax.op.strided_slice(image, [2, 3], begin, end, assume_inbound=True)
         return image if axes > 1 else relax.op.reshape(self.builder_.emit(image), result)
 
     def _image(self, data: relax.Expr, weights: np.ndarray, strides: list[int]) -> relax.Expr:

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 import tvm_ios
-from support.open_networks import save, weight
+from support.open_networks import assert_any_shape, save, weight
 from tvm_ios.frontend.models import load_model
 from tvm_ios.relax_ir.functions import bindings_of
 from tvm_ios.rewrite.prepare import prepare
@@ -71,3 +71,11 @@ def test_where_it_stays_one(tmp_path: Path, axes: int, transposed: bool) -> None
     prepared = prepare(load_model(str(path)), transposed=transposed)
     calls = [str(getattr(v, "op", "")) for v in bindings_of(prepared["main"]).values()]
     assert any("transpose" in name and "conv" in name for name in calls) == transposed
+
+
+def test_pads_that_leave_no_result_of_small_sizes(tmp_path: Path) -> None:
+    """The part that remains ends at ``3n - 7``, which is not negative where there is a result."""
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[3, 2], pads=[8, 1, 8, 1])
+    shape = [1, 3, "h", "w"]
+    path = save(tmp_path / "m.onnx", [node], {"x": shape}, ["y"], [weight("w", 3, 2, 4, 2)])
+    assert_any_shape(path, [[(1, 3, 6, 5)], [(1, 3, 11, 4)]])

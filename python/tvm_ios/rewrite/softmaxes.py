@@ -11,8 +11,8 @@ from ..relax_ir.constants import constant_array, scalar_constant
 from ..relax_ir.expressions import held_shape, is_float32, known_shape
 from .matching import Matcher, operation
 
-_HIDDEN = -1e9
-"""A score to which such a number is added vanishes as one that it replaces; scores are smaller."""
+_HIDDEN = -1e12
+"""Scores up to 32,768 vanish where such a number is added to them, as those that it replaces."""
 
 
 class Softmax:

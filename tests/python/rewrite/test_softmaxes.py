@@ -16,7 +16,7 @@ MASK = np.array([[1, 1, 1, 1, 1, 0, 0], [1, 0, 1, 1, 0, 0, 1]])
 CONSTANTS = {
     "lowest": np.float32(-3.4e38),
     "infinity": np.float32(-np.inf),
-    "low": np.float32(-10000),
+    "low": np.float32(-1e9),
     "zero": np.array(0),
     "axes": np.array([1, 2]),
     "scores": np.array([BATCH, HEADS, ROWS, ROWS]),

@@ -8,13 +8,11 @@ same file, take turns, each in its own process; nothing is searched.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +22,8 @@ from markdown import table
 from peer.contender import CONTENDERS, Contender
 from peer.contest import deviation
 from peer.process import Assignment, ContenderError, Worker, run_tool
-from peers import whole
 from public.catalogue import INPUT, find
-from survey import export_open, survey
-from tvm_ios.target import available_cores
+from survey import export_open, run
 
 _MODELS = (
     "squeezenet1_0", "resnet50", "mobilenet_v2", "mobilenet_v3_large", "mnasnet1_0",
@@ -164,20 +160,7 @@ def _render(record: dict[str, Any]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Try models, and write the page; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", default=",".join(_MODELS), metavar="NAME,...")
-    parser.add_argument("--threads", type=whole, default=available_cores(), metavar="N")
-    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="all figures")
-    parser.add_argument("--page", type=Path, metavar="FILE")
-    options = parser.parse_args(argv)
-    trial = partial(_try_model, threads=options.threads)
-    record = survey(options.models.split(","), options.threads, options.json, trial)
-    page = _render(record)
-    if options.page:
-        options.page.write_text(page)
-    else:
-        print(page)
-    return 0
+    return run(__doc__.split("\n")[0], _MODELS, _try_model, _render, argv)
 
 
 if __name__ == "__main__":

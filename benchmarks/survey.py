@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from machine import describe
 from peer.process import ContenderError
+from peers import whole
 from public.catalogue import find
 from tvm_ios.support.files import replacing
+from tvm_ios.target import available_cores
 
 Trial = Callable[[str, Path], Iterator[dict[str, Any]]]
 """Yields rows of figures for a model by its name; files go to the folder."""
@@ -54,6 +58,33 @@ def survey(models: Sequence[str], threads: int, path: Path, trial: Trial) -> dic
         with replacing(path) as (new,):
             new.write_text(json.dumps(record, indent=1))
     return record
+
+
+def run(
+    description: str,
+    models: Sequence[str],
+    trial: Callable[..., Iterator[dict[str, Any]]],
+    render: Callable[[dict[str, Any]], str],
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Try models as the command line says, and write or print the page; return the exit status.
+
+    ``trial`` is a :data:`Trial` that takes the number of threads, too.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--models", default=",".join(models), metavar="NAME,...")
+    parser.add_argument("--threads", type=whole, default=available_cores(), metavar="N")
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="all figures")
+    parser.add_argument("--page", type=Path, metavar="FILE")
+    options = parser.parse_args(argv)
+    with_threads = partial(trial, threads=options.threads)
+    record = survey(options.models.split(","), options.threads, options.json, with_threads)
+    page = render(record)
+    if options.page:
+        options.page.write_text(page)
+    else:
+        print(page)
+    return 0
 
 
 def export_open(name: str, file: Path) -> None:

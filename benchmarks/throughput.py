@@ -7,21 +7,17 @@ ways with batches of 1, 8 and 32; all take turns, each in processes of its own.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from markdown import table
 from peer.process import run_tool
-from peers import whole
 from public.catalogue import find
-from survey import export_open, survey
-from tvm_ios.target import available_cores
+from survey import export_open, run
 from tvm_ios.throughput.ways import OURS, TITLES, Way
 
 _MODELS = (
@@ -96,20 +92,7 @@ def _at(row: dict[str, Any], batch: int) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Try models, and write the page; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", default=",".join(_MODELS), metavar="NAME,...")
-    parser.add_argument("--threads", type=whole, default=available_cores(), metavar="N")
-    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="all figures")
-    parser.add_argument("--page", type=Path, metavar="FILE")
-    options = parser.parse_args(argv)
-    trial = partial(_try_model, threads=options.threads)
-    record = survey(options.models.split(","), options.threads, options.json, trial)
-    page = _render(record)
-    if options.page:
-        options.page.write_text(page)
-    else:
-        print(page)
-    return 0
+    return run(__doc__.split("\n")[0], _MODELS, _try_model, _render, argv)
 
 
 if __name__ == "__main__":

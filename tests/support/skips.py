@@ -22,7 +22,7 @@ ALLOWED = re.compile(
             "the NVIDIA driver .*",
             "there is (a|one) GPU",
             "this machine has a driver",
-            "this machine has AMX",
+            "this machine has (AMX|AVX-VNNI)",
             "compute-sanitizer .*",
             "PyTorch is installed without CUDA",
             "nvidia-cudnn-cu13 is not installed",  # PyPI's PyTorch brings it

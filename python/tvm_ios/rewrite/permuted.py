@@ -18,6 +18,9 @@ from ..sizes.size import AnyShape, hint_of, known_equal
 
 Axes = tuple[int, ...]
 
+_ROWS = 1_000_003
+"""The rows of a batch that stands for all: a prime number, which is no other size."""
+
 
 @dataclass(frozen=True)
 class Permuted:
@@ -32,10 +35,18 @@ class Permuted:
         return tuple(whole[axis] for axis in self.axes)
 
     @property
+    def rows(self) -> Axes:
+        """The axes that may be a batch: the first one, before and after."""
+        return (0, self.axes[0]) if self.axes else ()
+
+    @property
     def stays(self) -> bool:
-        """Whether all elements keep their places in memory."""
-        sizes = held_shape(self.source)
-        moved = [axis for axis in self.axes if not known_equal(sizes[axis], 1)]
+        """Whether all elements keep their places in memory, also those of a larger batch.
+
+        A network in two batches stays one network, whose rows are then known to be apart.
+        """
+        sizes, rows = held_shape(self.source), self.rows
+        moved = [axis for axis in self.axes if axis in rows or not known_equal(sizes[axis], 1)]
         return moved == sorted(moved)
 
     @property
@@ -185,20 +196,48 @@ def _concat(call: relax.Call, data: Permuted, align: Align) -> Permuted | None:
 
 
 def _reshaped(call: relax.Call, data: Permuted, _align: Align) -> Permuted | None:
-    """Return a reshape that divides axes, or merges those that are neighbours in the source."""
-    shape, groups = known_shape(call), _groups(data.shape, held_shape(call))
-    if shape is None or groups is None:
+    """Return a reshape that divides axes, or merges those that are neighbours in the source.
+
+    So it must be for any batch: each axis of one element, which may be that of the rows, is taken
+    for a larger one, too.
+    """
+    shape, sizes, wanted = known_shape(call), held_shape(data.source), held_shape(call)
+    if shape is None:
         return None
-    sizes, order = held_shape(data.source), []
+    single = [axis for axis, size in enumerate(sizes) if known_equal(size, 1)]
+    orders = [_order_of_rows(axis, sizes, data.axes, wanted) for axis in single]
+    orders = orders or [_order(sizes, data.axes, wanted)]
+    found = orders[0]
+    if found is None or None in orders:
+        return None
+    source = relax.op.reshape(data.source, [shape[axis] for axis in found])
+    return Permuted(source, inverse(tuple(found)))
+
+
+def _order_of_rows(axis: int, sizes: AnyShape, axes: Axes, wanted: AnyShape) -> list[int] | None:
+    """Return the axes of a reshape if an axis of the source were longer, as some of the result."""
+    longer = _multiplied(sizes, axis)
+    orders = (_order(longer, axes, _multiplied(wanted, place)) for place in range(len(wanted)))
+    return next((order for order in orders if order is not None), None)
+
+
+def _multiplied(shape: AnyShape, axis: int) -> AnyShape:
+    return (*shape[:axis], shape[axis] * _ROWS, *shape[axis + 1 :])
+
+
+def _order(sizes: AnyShape, axes: Axes, wanted: AnyShape) -> list[int] | None:
+    """Return the axes of a reshape of a permuted tensor in the order of the source, or None."""
+    groups = _groups(tuple(sizes[axis] for axis in axes), wanted)
+    if groups is None:
+        return None
+    order = []
     for before, after in groups:
-        places = [data.axes[axis] for axis in before]
+        places = [axes[axis] for axis in before]
         between = sizes[places[0] : places[-1] + 1] if places else ()
         if places != sorted(places) or math.prod(between) != math.prod(sizes[p] for p in places):
             return None
         order.append((places[0] if places else -1, after))
-    found = [axis for _, after in sorted(order) for axis in after]
-    source = relax.op.reshape(data.source, [shape[axis] for axis in found])
-    return Permuted(source, inverse(tuple(found)))
+    return [axis for _, after in sorted(order) for axis in after]
 
 
 def _groups(shape: AnyShape, wanted: AnyShape) -> list[tuple[list[int], list[int]]] | None:

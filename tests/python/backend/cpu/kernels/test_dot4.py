@@ -29,6 +29,7 @@ from tvm_ios.backend.cpu.kernels.factors import Factors
 from tvm_ios.backend.cpu.kernels.matmul.reduced_precision import reduced_precision_matmul_kernel
 from tvm_ios.errors import TargetError
 from tvm_ios.lowering.product import Matmul
+from tvm_ios.target import resolve
 
 
 def _of(mcpu: str, arm: bool = False) -> tvm.target.Target:
@@ -76,7 +77,7 @@ def test_instructions_of_x86(target: tvm.target.Target, assembly: str) -> None:
 
 def test_a_processor_that_this_machine_is_not() -> None:
     """One with AVX512_VNNI executes the instruction in another encoding only."""
-    if tvm.target.codegen.llvm_cpu_has_features("avxvnni", tvm.target.Target("llvm")):
+    if tvm.target.codegen.llvm_cpu_has_features("avxvnni", resolve("llvm")):
         pytest.skip("this machine has AVX-VNNI")
     with pytest.raises(TargetError, match="cannot run code for alderlake"):
         check_runnable(tvm.target.Target({"kind": "llvm", "mcpu": "alderlake"}))

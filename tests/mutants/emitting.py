@@ -272,6 +272,13 @@ MUTANTS = (
         (f"{_COMPOSITIONS}::test_what_only_looks_like_a_composition_stays",),
     ),
     Mutant(
+        "what belongs to a convolution waits for another",
+        "python/tvm_ios/rewrite/late.py",
+        "return all(map(self._is_free, self._uses.reads(i)))",
+        "return True",
+        ("rewrite/test_late.py::test_operators_and_their_steps",),
+    ),
+    Mutant(
         "mean and variance may be along different axes",
         "python/tvm_ios/rewrite/standardised.py",
         "if self._axes not in (None, places):",

@@ -15,6 +15,7 @@ from tvm import relax
 
 from ..graph.recognise import elementwise
 from ..graph.region import Uses
+from ..relax_ir.expressions import known_shape
 
 
 def bind_late(_mod: tvm.IRModule, function: relax.Function) -> relax.Function:
@@ -68,6 +69,8 @@ class _Late:
             return False
         if elementwise(binding.value) is None or elementwise(self._bindings[reader].value) is None:
             return False
+        if known_shape(binding.var) != known_shape(self._bindings[reader].var):
+            return False  # it cannot be computed there, and has to be known before
         return all(map(self._is_free, self._uses.reads(i)))
 
     def _reader(self, i: int) -> int | None:

@@ -23,20 +23,29 @@ ROWS = 2
 """The axis of an image's rows."""
 
 
+_OF_IMAGES = frozenset(
+    f"nn.{name}" for name in ("conv2d", "conv2d_transpose", "max_pool2d", "avg_pool2d")
+)
+_MOVES = frozenset(("permute_dims", "reshape", "squeeze", "expand_dims"))
+
+
 class Widener(PyExprMutator):
     """Rewrites what :meth:`image_of` has a form for; each subclass has forms of its own."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
         super().__init__(mod)
         self.images: dict[relax.Var, relax.Expr] = {}
+        self._maps: set[relax.Var] = set()
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         variable, value = binding.var, binding.value
+        if self._is_map(value):
+            self._maps.add(variable)
         if is_expanded(value) and self.is_image(value.args[0]):
             binding = relax.VarBinding(variable, self.images[value.args[0]])
             super().visit_var_binding_(binding)
             return
-        if is_squeezed(value):
+        if is_squeezed(value) and value.args[0] in self._maps:
             self.images[variable] = self.visit_expr(value.args[0])
             super().visit_var_binding_(binding)
             return
@@ -60,6 +69,18 @@ class Widener(PyExprMutator):
             return None
         arguments = [self.widened(a) if a in tensors else a for a in value.args]
         return relax.Call(value.op, arguments, value.attrs)
+
+    def _is_map(self, value: relax.Expr) -> bool:
+        """Return whether a value is an image that a convolution or a pooling computes, or of one.
+
+        Other tensors of four axes gain nothing by being one.
+        """
+        if isinstance(value, relax.TupleGetItem):
+            return value.tuple_value in self._maps
+        name = op_name(value)
+        if name in _OF_IMAGES or name in _MOVES:
+            return name in _OF_IMAGES
+        return isinstance(value, relax.Call) and any(a in self._maps for a in _variables(value))
 
     def is_image(self, operand: relax.Expr) -> bool:
         """Return whether an operand is a row of an image."""
@@ -88,6 +109,12 @@ class Widener(PyExprMutator):
         if len(shape) == RANK:
             return self.builder_.emit(relax.op.expand_dims(new, [ROWS]))
         return self.builder_.emit(relax.op.reshape(new, (*shape[:ROWS], 1, shape[ROWS])))
+
+
+def _variables(call: relax.Call) -> list[relax.Var]:
+    """Return the variables that a call reads, also in tuples."""
+    fields = (a.fields if isinstance(a, relax.Tuple) else [a] for a in call.args)
+    return [a for own in fields for a in own if isinstance(a, relax.Var)]
 
 
 def is_number(operand: relax.Expr) -> bool:

@@ -39,6 +39,13 @@ def scaled_input(emit, x):
     return emit(op.add(emit(conv(x, 8)), scaled))
 
 
+def computed_factors(emit, x):
+    """Factors of channels are there before the convolution whose epilogue they are in."""
+    means = emit(op.mean(x, axis=[2, 3], keepdims=True))
+    factors = emit(op.multiply(means, emit(op.exp(means))))
+    return emit(op.multiply(emit(conv(x, 8)), factors))
+
+
 def read_twice(emit, x):
     """A value that two operations read stays where it is."""
     early = emit(op.exp(x))
@@ -51,6 +58,11 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], tuple[int, ...], list[tuple[st
     "gates first": (gates_first, (3, 8), [("split", 0), ("elementwise", 6), ("elementwise", 3)]),
     "two convolutions": (two_convolutions, IMAGE, [("conv2d", 1), ("conv2d", 2)]),
     "scaled input": (scaled_input, IMAGE, [("conv2d", 2)]),
+    "computed factors": (
+        computed_factors,
+        IMAGE,
+        [("mean", 2), ("conv2d", 1)],
+    ),
     "read twice": (read_twice, IMAGE, [("elementwise", 1), ("conv2d", 1), ("elementwise", 1)]),
 }
 

@@ -48,7 +48,8 @@ def _try_model(name: str, folder: Path, threads: int) -> Iterator[dict[str, Any]
     options = [f"--dim={dimension}={size}" for dimension, size in sizes.items()]
     options += ["--batch-sizes", ",".join(map(str, _BATCHES)), "--threads", str(threads)]
     command = ["tvm_ios", "bench", str(file), "--throughput", "--quiet", "--json", *options]
-    yield json.loads(run_tool(command, folder / "log"))
+    found = json.loads(run_tool(command, folder / "log"))
+    yield {key: value for key, value in found.items() if key != "model"}  # the file's name
 
 
 def _render(record: dict[str, Any]) -> str:

@@ -3,14 +3,16 @@
 
 A request posts the inputs as an ``.npz`` file and gets the outputs as one. Requests may come at the
 same time. How they are computed, by how many calls at once and up to how many samples in a call,
-is what ``tvm-ios bench --throughput -o MODEL.so`` found to be the fastest. In any other library
-that takes any batch, those that wait are one call.
+is what ``tvm-ios bench --throughput -o MODEL.so`` found to be the fastest. With another library,
+those that wait are one call if it takes any batch; if not, as many calls run at once as there are
+cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import os
 import queue
 import threading
 from collections import defaultdict
@@ -36,7 +38,8 @@ class Batcher:
 
     def __init__(self, model: tvm_ios_runtime.Model) -> None:
         self._model = model
-        measured = model.metadata.get("requests", {"callers": 1, "batch": _MOST})
+        callers = 1 if model.any_batch else os.cpu_count() or 1
+        measured = model.metadata.get("requests", {"callers": callers, "batch": _MOST})
         self._most = measured["batch"] if model.any_batch else 1
         self._waiting: queue.SimpleQueue[tuple[Arrays, Future[Arrays]]] = queue.SimpleQueue()
         for _ in range(measured["callers"]):

@@ -145,6 +145,18 @@ def _wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(1e-3)
 
 
+def test_a_library_of_one_batch_is_called_on_all_cores() -> None:
+    """One that says nothing of how it was called."""
+    model = _Slow(callers=1, batch=1)
+    model.metadata, model.any_batch = {}, False
+    batcher, cores = _batcher(model), os.cpu_count() or 1
+    with ThreadPoolExecutor(cores) as clients:
+        asked = [clients.submit(batcher.run, {"x": np.ones((1, 2))}) for _ in range(cores)]
+        _wait_for(lambda: len(model.calls) == cores)
+        model.go.release(cores)
+        assert all(answer.result(SECONDS)["y"].sum() == 4 for answer in asked)
+
+
 def test_as_many_calls_run_at_once_as_was_measured_to_be_fastest() -> None:
     model = _Slow(callers=2, batch=1)
     batcher = _batcher(model)

@@ -151,8 +151,7 @@ def _batch_of(scheduler: Scheduler) -> int:
     """Return the first dimension that all inputs share; 1 if they share none."""
     function = scheduler.prepared[scheduler.graph.function]
     sizes = {static_shape(parameter, "an input")[:1] for parameter in function.params}
-    (first, *others) = sizes
-    return int(first[0]) if first and not others else 1
+    return int(sum(*sizes)) if len(sizes) == 1 and () not in sizes else 1
 
 
 def _entries(args: argparse.Namespace, libraries: Sequence[_Library]) -> list[Entry]:

@@ -72,7 +72,9 @@ def _places(equal: relax.Call, count: int) -> relax.Expr | None:
             continue
         own, whole = known_shape(given), known_shape(equal)
         if own and whole and _are(own[-1:], [1]) and _are([*own[:-1], count], whole):
-            return given if "int" in str(given.ty.dtype) else None
+            dtype = str(given.ty.dtype)
+            fits = "int" in dtype and count < np.iinfo(dtype).max  # also one beyond the last place
+            return given if fits else None
     return None
 
 

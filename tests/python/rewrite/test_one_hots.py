@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm import relax
 
 from support.exported import Exported
+from support.networks import check_scheduled, relax_module
+from tvm_ios.rewrite.prepare import prepare
 
 PLACES, WIDTH = 5, 8
 RNG = np.random.default_rng(0)
@@ -87,3 +90,18 @@ def test_tables_that_are_not_finite_stay(tmp_path: Path) -> None:
     table[1, 2] = np.inf
     exported = network(TAKEN["a comparison"], IN_RANGE, table=table)
     assert "take" not in exported.operators(tmp_path)
+
+
+@pytest.mark.parametrize(("count", "taken"), [(126, True), (127, False), (128, False)])
+def test_bytes_that_no_longer_count_beyond_the_places(count: int, taken: bool) -> None:
+    """One more than the last place is a row of zeros, and must be a number of the type."""
+    table = relax.const(RNG.standard_normal((count, WIDTH)).astype("float32"))
+
+    def body(emit, x):
+        ids = emit(relax.op.expand_dims(emit(relax.op.astype(x, "int8")), -1))
+        hot = emit(relax.op.equal(ids, relax.const(np.arange(count, dtype="int8"))))
+        return emit(relax.op.matmul(emit(relax.op.astype(hot, "float32")), table))
+
+    module = prepare(relax_module(body, (2, 7)))
+    assert ("R.take" in str(module)) == taken
+    check_scheduled(relax_module(body, (2, 7)))

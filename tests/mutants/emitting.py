@@ -19,6 +19,7 @@ _NEAR = f"{_PREFETCH}::test_weights_come_into_the_first_cache"
 _FOOTPRINT = "backend/cpu/kernels/test_footprint.py"
 _ATTENTION = "backend/cpu/kernels/attention/test_attention.py"
 _COMPOSITIONS = "rewrite/test_compositions.py"
+_SEVERAL = "backend/cpu/rules/test_several_results.py"
 _BF16_DOT2 = "backend/cpu/kernels/test_bf16_dot2.py"
 _HALF = "backend/cpu/test_half_precision.py"
 _WINOGRAD = "backend/cpu/kernels/winograd/test_winograd.py"
@@ -265,11 +266,25 @@ MUTANTS = (
         ("backend/cpu/rules/test_views.py::test_a_reshape_is_a_view",),
     ),
     Mutant(
-        "any number may be that of a GELU",
+        "any number may be that of Mish",
         "python/tvm_ios/rewrite/matching.py",
         "return number is not None and math.isclose(number, value, rel_tol=_ACCURACY)",
         "return number is not None",
+        ("rewrite/test_activations.py::test_what_only_looks_like_mish_stays",),
+    ),
+    Mutant(
+        "any numbers may be those of a polynomial",
+        "python/tvm_ios/rewrite/polynomials.py",
+        "is_close(found[monomial], factor) for monomial, factor in wanted.items()",
+        "monomial in found for monomial in wanted",
         (f"{_COMPOSITIONS}::test_what_only_looks_like_a_composition_stays",),
+    ),
+    Mutant(
+        "what is stored waits for operands of what follows",
+        "python/tvm_ios/graph/region.py",
+        "any(_place(uses, argument) > _place(uses, stored[0]) for argument in builder.arguments)",
+        "False",
+        (f"{_SEVERAL}::test_others_have_one_result",),
     ),
     Mutant(
         "what belongs to a convolution waits for another",

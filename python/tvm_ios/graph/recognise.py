@@ -66,7 +66,14 @@ ELEMENTWISE = {
 
 # Operators of any number of axes that treat the last one specially.
 _ROW_MAJOR = frozenset(
-    {"matmul", "nn.softmax", "nn.layer_norm", "nn.attention", "nn.attention_bias"}
+    {
+        "matmul",
+        "nn.softmax",
+        "nn.layer_norm",
+        "nn.rms_norm",
+        "nn.attention",
+        "nn.attention_bias",
+    }
 )
 
 

@@ -98,7 +98,8 @@ def grow(
     """Grow a region from binding ``start`` by absorbing readers of its values in program order.
 
     A region is kept if only its last value is read outside. A value may therefore be read twice
-    inside (``x * sigmoid(x)``), and no intermediate value is ever stored.
+    inside (``x * sigmoid(x)``). Where the first binding is itself elementwise, values that are read
+    outside after the region are stored on the way, see :func:`_stored`.
 
     Parameters
     ----------
@@ -128,19 +129,20 @@ def grow(
         members = {start, *absorbed}
         readers = {r for v in builder.values for r in uses.readers(v)} - members
         bound = [r for r in readers if r is not None]
-        if not bound or len(bound) != len(readers):
+        leaves = len(bound) != len(readers)
+        if not bound or (leaves and builder.source is None):
             break
         candidate = min(bound)
         last = absorbed[-1] if absorbed else start
         trial = builder.copy()
-        joined = _join(trial, _Body(bindings, pure, uses, taken), candidate, last)
+        joined = _join(trial, _Body(bindings, pure, uses, start, taken), candidate, last)
         if not joined:
             break
         builder = trial
         absorbed += joined
-        counts = is_float32(bindings[absorbed[-1]].var)
-        if counts and _single_exit(builder, uses, {start, *absorbed}):
-            best = builder.snapshot(absorbed)
+        stored = _stored(builder, bindings, uses, {start, *absorbed})
+        if stored is not None and is_float32(bindings[absorbed[-1]].var):
+            best = builder.snapshot(absorbed, stored)
     return best
 
 
@@ -151,6 +153,7 @@ class _Body:
     bindings: Sequence[relax.Binding]
     pure: Sequence[bool]
     uses: Uses
+    start: int
     taken: set[int]
 
 
@@ -158,6 +161,8 @@ def _join(builder: _Builder, body: _Body, candidate: int, last: int) -> list[int
     """Absorb binding ``candidate``, and before it the elementwise operands that only it reads.
 
     Such an operand starts from a tensor of its own: the sum of two scaled tensors is one region.
+    A region of an anchor gets those after its last operation alone: earlier ones may be another
+    anchor's.
 
     Returns
     -------
@@ -167,20 +172,48 @@ def _join(builder: _Builder, body: _Body, candidate: int, last: int) -> list[int
     if candidate in body.taken or not body.pure[candidate]:
         return []
     joined: list[int] = []
+    begin = last if builder.source is None else body.start
     for variable in body.uses.reads(candidate):
         position = body.uses.definition(variable)
         alone = body.uses.readers(variable) == (candidate,)
-        if position is not None and position > last and variable not in builder.values and alone:
+        if position is not None and position > begin and variable not in builder.values and alone:
             joined += _join(builder, body, position, last)
     if not builder.absorb(body.bindings[candidate], body.uses, max([last, *joined])):
         return []
     return [*joined, candidate]
 
 
-def _single_exit(builder: _Builder, uses: Uses, members: set[int]) -> bool:
-    """Return whether only the last value is read outside."""
-    *inner, _last = builder.values
-    return all(r in members for v in inner for r in uses.readers(v))
+def _stored(
+    builder: _Builder, bindings: Sequence[relax.Binding], uses: Uses, members: set[int]
+) -> tuple[int, ...] | None:
+    """Return the values before the last one that are read outside; None if that cannot be.
+
+    Only elementwise operations store them, and so that no value is there later than it could be. An
+    operation that alone reads the last value could itself compute it: there would be one more
+    tensor to store. Operators that round may store bytes, but of one result.
+    """
+    *inner, last = builder.values
+    outside = {v: [r for r in uses.readers(v) if r not in members] for v in inner}
+    stored = [v for v in inner if outside[v]]
+    if not stored:
+        return ()
+    rounds = any(step.op == "round" for step in builder.steps)
+    if builder.source is None or rounds or not all(map(is_float32, stored)):
+        return None
+    readers = [r for v in stored for r in outside[v] if r is not None]
+    assert min(readers, default=len(bindings)) > max(members), "the first reader joins or ends it"
+    if any(_place(uses, argument) > _place(uses, stored[0]) for argument in builder.arguments):
+        return None
+    reader, *others = uses.readers(last) or (None,)
+    if reader is not None and not others and elementwise(bindings[reader].value) is not None:
+        return None
+    return tuple(builder.values[v] for v in stored)
+
+
+def _place(uses: Uses, value: relax.Expr) -> int:
+    """Return the position of the binding of a value, or one before all if others bind it."""
+    place = uses.definition(value) if isinstance(value, relax.Var) else None
+    return -1 if place is None else place
 
 
 @dataclass
@@ -257,8 +290,8 @@ class _Builder:
             arguments=list(self.arguments),
         )
 
-    def snapshot(self, absorbed: Sequence[int]) -> Region:
-        epilogue = Epilogue(tuple(self.steps), tuple(self.kinds))
+    def snapshot(self, absorbed: Sequence[int], stored: tuple[int, ...] = ()) -> Region:
+        epilogue = Epilogue(tuple(self.steps), tuple(self.kinds), stored)
         return Region(tuple(absorbed), epilogue, tuple(self.arguments), self.source)
 
     def _append(self, variable: relax.Var, step: Step) -> None:

@@ -50,17 +50,26 @@ that are operators of their own support."""
 class Epilogue:
     """An epilogue: steps after an anchor.
 
-    Its result is that of the last step, or else the anchor's.
+    Its result is that of the last step, or else the anchor's. Where no anchor is before it, it may
+    have other results, too.
 
     Attributes
     ----------
     steps : tuple of Step
     arguments : tuple of Broadcast
         One per tensor argument.
+    stored : tuple of int
+        The values, in their order, that are results before the last one.
     """
 
     steps: tuple[Step, ...] = ()
     arguments: tuple[Broadcast, ...] = ()
+    stored: tuple[int, ...] = ()
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """The values that are results; the last one is that of the last step."""
+        return (*self.stored, len(self.steps))
 
     @property
     def counts(self) -> bool:
@@ -72,7 +81,8 @@ class Epilogue:
 
     def __str__(self) -> str:
         """Return the text that fingerprints of networks have, by which old schedules are known."""
-        return f"Program(steps={self.steps!r}, arguments={self.arguments!r})"
+        stored = f", stored={self.stored!r}" if self.stored else ""
+        return f"Program(steps={self.steps!r}, arguments={self.arguments!r}{stored})"
 
 
 NOTHING = Epilogue()

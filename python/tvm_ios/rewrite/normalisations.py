@@ -19,7 +19,7 @@ Factors = tuple[np.ndarray, np.ndarray]
 
 
 class LayerOrInstanceNorm:
-    """A layer or instance normalisation of constant factors.
+    """A layer or instance normalisation of constant factors, or one of squares alone.
 
     The shapes of the factors say which it is: those of a layer normalisation extend along the axes
     of the mean, those of an instance normalisation along the channels. Others are applied to a
@@ -31,6 +31,8 @@ class LayerOrInstanceNorm:
         found = standardised(matcher, call)
         if found is None:
             return None
+        if not found.centred:
+            return _rms_norm(found)
         norm = _normalised(found, found.factors)
         if norm is not None:
             return norm
@@ -133,12 +135,29 @@ class ChannelNorm:
 
 
 def _layer_norm(found: Standardised, factors: Factors) -> relax.Call:
-    first = found.axes[0]
-    gamma, beta = (
-        relax.const(np.broadcast_to(f[(0,) * first], found.shape[first:]).copy()) for f in factors
-    )
+    gamma, beta = (_of_row(found, factor) for factor in factors)
     axes = [axis - len(found.shape) for axis in found.axes]
     return relax.op.nn.layer_norm(found.data, gamma, beta, axes, found.epsilon)
+
+
+def _rms_norm(found: Standardised) -> relax.Call | None:
+    """Return the normalisation of rows by their squares; None if there is none for the axes."""
+    if not found.is_last or is_open(found.shape[found.axes[0] :]):
+        return None
+    gamma, beta = found.factors
+    of_rows = _varies_in(gamma, found.axes)
+    factor = _of_row(found, gamma if of_rows else np.ones((1,) * gamma.ndim, "float32"))
+    axes = [axis - len(found.shape) for axis in found.axes]
+    norm = relax.op.nn.rms_norm(found.data, factor, axes, found.epsilon)
+    if not of_rows:
+        norm = relax.op.multiply(norm, relax.const(gamma))
+    return relax.op.add(norm, relax.const(beta)) if beta.any() else norm
+
+
+def _of_row(found: Standardised, factor: np.ndarray) -> relax.Constant:
+    """Return a factor of each element along the axes of the mean, which are the last ones."""
+    first = found.axes[0]
+    return relax.const(np.broadcast_to(factor[(0,) * first], found.shape[first:]).copy())
 
 
 def _channel_norm(found: Standardised, factors: Factors) -> relax.Call:

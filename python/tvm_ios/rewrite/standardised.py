@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors less their means over their standard deviations, in whatever order that is computed."""
+"""Tensors less their means over their standard deviations, in whatever order that is computed.
+
+Or whole tensors over the roots of the means of their squares.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ _SQUARES: dict[Monomial, float] = {(("x", 2),): 1.0}
 _CENTRED_SQUARES = _SQUARES | {(("m", 1), ("x", 1)): -2.0, (("m", 2),): 1.0}
 _VARIANCE: dict[Monomial, float] = {(("v", 1),): 1.0}
 _VARIANCE_BY_SQUARES: dict[Monomial, float] = {(("q", 1),): 1.0, (("m", 2),): -1.0}
+_MEAN_OF_SQUARES: dict[Monomial, float] = {(("q", 1),): 1.0}
 _DATA: Monomial = (("r", 1), ("x", 1))
 _MEAN: Monomial = (("m", 1), ("r", 1))
 
@@ -54,6 +58,9 @@ class Standardised:
     epsilon : float
     factors : tuple of numpy.ndarray
         The factor and the offset, of float32, with as many axes as the data.
+    centred : bool
+        Whether the mean is subtracted. Else the data is divided by the root of the mean of its
+        squares.
     """
 
     data: relax.Expr
@@ -61,6 +68,7 @@ class Standardised:
     axes: tuple[int, ...]
     epsilon: float
     factors: tuple[np.ndarray, np.ndarray]
+    centred: bool
 
     @property
     def is_last(self) -> bool:
@@ -80,8 +88,10 @@ def standardised(matcher: Matcher, call: relax.Call) -> Standardised | None:
     values = [matcher.value(expr) for expr in below(matcher, call, _BETWEEN, _FAR)]
     if not any(_root(value) for value in values):
         return None
-    operands = [v.args[0] for v in values if op_name(v) in ("mean", "sum", "variance")]
-    for data in dict.fromkeys(operands):
+    reduced = [v.args[0] for v in values if op_name(v) in ("mean", "sum", "variance")]
+    squared = [matcher.value(expr) for expr in reduced]
+    factors = [v.args[0] for v in squared if op_name(v) in ("multiply", "power", "square")]
+    for data in dict.fromkeys([*reduced, *factors]):
         if known_shape(data) == shape:
             found = _Formula(matcher, data).read(call)
             if found is not None:
@@ -108,22 +118,27 @@ class _Formula:
         self._matcher, self._data, self._shape = matcher, data, held_shape(data)
         self._axes: tuple[int, ...] | None = None
         self._epsilon: float | None = None
+        self._centred: bool | None = None
         self._values = Polynomials(matcher, self._atoms)
 
     def read(self, call: relax.Call) -> Standardised | None:
         """Return what is standardised, if that is the data."""
         found = self._values.of(call)
-        if found is None or self._axes is None or self._epsilon is None:
+        if found is None or self._axes is None or self._epsilon is None or self._centred is None:
             return None
-        if not {_DATA, _MEAN} <= found.keys() <= {_DATA, _MEAN, ()}:
+        scaled_by = {_DATA, _MEAN} if self._centred else {_DATA}
+        if not scaled_by <= found.keys() <= {*scaled_by, ()}:
             return None
         gamma, beta = found[_DATA], found.get((), np.zeros(()))
-        if not is_close(found[_MEAN], -gamma):
+        if self._centred and not is_close(found[_MEAN], -gamma):
             return None
         held = [_single(np.asarray(factor), len(self._shape)) for factor in (gamma, beta)]
         if held[0] is None or held[1] is None:
             return None
-        return Standardised(self._data, self._shape, self._axes, self._epsilon, (held[0], held[1]))
+        factors = held[0], held[1]
+        return Standardised(
+            self._data, self._shape, self._axes, self._epsilon, factors, self._centred
+        )
 
     def _atoms(self, expr: relax.Expr, value: relax.Expr) -> Polynomial | None:
         if expr.same_as(self._data):
@@ -156,16 +171,17 @@ class _Formula:
         return scaled(atom(kind if call.attrs.keepdims else f"{kind}-"), float(count))
 
     def _deviation(self, call: relax.Call) -> Polynomial | None:
-        """Return the root of the variance and a small number."""
+        """Return the root of a small number and the variance, or the mean of squares."""
         found = dict(self._values.of(call.args[0]) or {})
         epsilon = found.pop((), np.zeros(()))
-        is_variance = is_near(found, _VARIANCE) or is_near(found, _VARIANCE_BY_SQUARES)
-        if not is_variance or epsilon.size != 1 or not epsilon.reshape(-1)[0] > 0:
+        centred = is_near(found, _VARIANCE) or is_near(found, _VARIANCE_BY_SQUARES)
+        known = centred or is_near(found, _MEAN_OF_SQUARES)
+        if not known or epsilon.size != 1 or not epsilon.reshape(-1)[0] > 0:
             return None
         value = float(epsilon.reshape(-1)[0])
-        if self._epsilon not in (None, value):
+        if self._epsilon not in (None, value) or self._centred not in (None, centred):
             return None
-        self._epsilon = value
+        self._epsilon, self._centred = value, centred
         return atom("r", _root(call))
 
     def _limited(self, call: relax.Call) -> Polynomial | None:

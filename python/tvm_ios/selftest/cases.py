@@ -187,6 +187,15 @@ def _layer_norm(b: Builder, x: relax.Expr) -> relax.Var:
     return _scaled(b, _normal(b, x, [-1]), scale, shift)
 
 
+def _rms_norm(b: Builder, x: relax.Expr) -> relax.Var:
+    scale = b.bias(int(x.ty.shape[-1]))
+    if b.dtype == "float32":
+        return b.emit(op.nn.rms_norm(x, scale, axes=[-1]))
+    squares = b.emit(op.mean(b.emit(op.multiply(x, x)), [-1], True))
+    root = b.emit(op.sqrt(b.emit(op.add(squares, relax.const(1e-5, b.dtype)))))
+    return b.emit(op.multiply(b.emit(op.divide(x, root)), scale))
+
+
 def _group_norm(b: Builder, x: relax.Expr) -> relax.Var:
     """Emit a normalisation of groups of 3 channels, some of which lie in two vectors."""
     shape = [int(size) for size in x.ty.shape]
@@ -333,6 +342,7 @@ CASES: tuple[Case, ...] = (
     Case("concatenation", lambda b, *xs: b.emit(op.concat(xs, axis=1)), (_IMAGE, (1, 6, 15, 13))),
     Case("softmax", _plain(op.nn.softmax), ((5, 131),)),
     Case("layer normalisation", _layer_norm, ((7, 45),)),
+    Case("normalisation by squares", _rms_norm, ((7, 45),)),
     Case("group normalisation", _group_norm, ((2, 21, 15, 13),)),
     Case("instance normalisation", _instance_norm, (_IMAGE,)),
     Case("sum", _plain(op.sum, axis=[2]), ((3, 11, 67),)),

@@ -55,7 +55,7 @@ def read_twice(emit, x):
 
 IMAGE = (1, 8, 5, 6)
 CASES: dict[str, tuple[Callable[..., relax.Expr], tuple[int, ...], list[tuple[str, int]]]] = {
-    "gates first": (gates_first, (3, 8), [("split", 0), ("elementwise", 6), ("elementwise", 3)]),
+    "gates first": (gates_first, (3, 8), [("split", 0), ("elementwise", 9)]),
     "two convolutions": (two_convolutions, IMAGE, [("conv2d", 1), ("conv2d", 2)]),
     "scaled input": (scaled_input, IMAGE, [("conv2d", 2)]),
     "computed factors": (

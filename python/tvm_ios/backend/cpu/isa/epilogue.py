@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm.tirx.script import builder as T
@@ -13,6 +13,7 @@ from ....ops.epilogue import Epilogue, Operand
 from .elementwise import FUNCTIONS
 from .emit import splat
 from .functions import keep
+from .storage import store
 
 Expr = Any
 
@@ -20,7 +21,7 @@ Expr = Any
 def apply_epilogue(
     epilogue: Epilogue, anchor: Expr, load: Callable[[int], Expr], lanes: int
 ) -> Expr:
-    """Emit an epilogue on ``anchor``, and return its result.
+    """Emit an epilogue of one result on ``anchor``, and return it.
 
     Parameters
     ----------
@@ -32,7 +33,46 @@ def apply_epilogue(
     lanes : int
         Elements of the vector.
     """
+    (result,) = _results(epilogue, anchor, load, lanes)
+    return result
+
+
+def store_results(
+    epilogue: Epilogue,
+    anchor: Expr,
+    load: Callable[[int], Expr],
+    lanes: int,
+    buffers: Sequence[Any],
+    place: Sequence[Expr],
+) -> None:
+    """Emit an epilogue on ``anchor``, and store its results at the same place of the last buffers.
+
+    Parameters
+    ----------
+    epilogue : Epilogue
+    anchor : Expr
+        The anchor's result.
+    load : callable
+        ``load(i)`` returns tensor argument ``i``.
+    lanes : int
+        Elements of the vector.
+    buffers : sequence of buffers
+        As many as there are results, and others before them.
+    place : sequence of Expr
+        The index, whose last one is a vector.
+    """
+    values = _results(epilogue, anchor, load, lanes)
+    for buffer, value in zip(buffers[-len(values) :], values, strict=True):
+        store(buffer, value, place)
+
+
+def _results(
+    epilogue: Epilogue, anchor: Expr, load: Callable[[int], Expr], lanes: int
+) -> list[Expr]:
+    """Emit an epilogue, and return its results in their order."""
+    results = [Operand("value", value) for value in epilogue.results]
     reads = Counter(operand for step in epilogue.steps for operand in step.operands)
+    reads.update(results)
     values: dict[Operand, Expr] = {}
 
     def define(operand: Operand, value: Expr) -> None:
@@ -49,4 +89,4 @@ def apply_epilogue(
     for i, step in enumerate(epilogue.steps):
         result = FUNCTIONS[step.op](*map(read, step.operands))
         define(Operand("value", i + 1), result)
-    return values[Operand("value", len(epilogue.steps))]
+    return [values[result] for result in results]

@@ -19,7 +19,7 @@ from ....support.progress import counting
 from ..isa.storage import Format
 from ..kernels.convert import unblock_kernel
 from ..kernels.kernel import Kernel, convert_output
-from ..kernels.layout import PLAIN, Layout
+from ..kernels.layout import Layout
 from ..kernels.winograd.model import variant_name
 from . import OPEN_KINDS, RULES, Choice, CpuLoweredGraph, LoweringConfig
 from .bindings import InputBinder
@@ -101,9 +101,9 @@ def _implement(
             continue
         if op.name in able and choice.kernel.variant is None:
             choice = replace(choice, kernel=replace(choice.kernel, variant=variant_name(None)))
-        implementation, layout = _finish(op, choice, plain, binder, narrow)
-        implementations.append(implementation)
-        layouts.update((v, layout) for v in op.outputs if layout.block)
+        implementations.append(_finish(op, choice, plain, binder, narrow))
+        if choice.layout.block:
+            layouts.update((v, choice.layout) for v in op.outputs if v not in plain)
     return CpuLoweredGraph(graph, tuple(implementations), layouts, narrow=narrow, config=config)
 
 
@@ -138,19 +138,19 @@ def _finish(
     plain: set[relax.Var],
     binder: InputBinder,
     narrow: Mapping[relax.Var, Format],
-) -> tuple[Implementation[Kernel], Layout]:
+) -> Implementation[Kernel]:
     """Apply the choice's conversions; a value that leaves the function becomes row-major."""
     if not choice.kernel.narrows:
         refused = narrow.keys() & {*_float_inputs(choice), *op.outputs}
         if refused:
             raise _NotNarrow(set(refused))
     kernel, layout = binder.bound(choice.kernel, choice.bindings, op.outputs), choice.layout
-    if layout.block and any(v in plain for v in op.outputs):
-        (value,) = op.outputs
-        kernel = convert_output(kernel, 0, unblock_kernel(static_shape(value, "a result"), layout))
-        layout = PLAIN
+    for i, value in enumerate(op.outputs):
+        if layout.block and value in plain:
+            unblock = unblock_kernel(static_shape(value, "a result"), layout)
+            kernel = convert_output(kernel, i, unblock)
     inputs = tuple(binding.value for binding in choice.bindings)
-    return Implementation((op.index,), kernel, inputs, op.outputs), layout
+    return Implementation((op.index,), kernel, inputs, op.outputs)
 
 
 def _float_inputs(choice: Choice) -> set[relax.Var]:

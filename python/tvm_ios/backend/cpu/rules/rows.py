@@ -53,12 +53,7 @@ def layer_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Cho
     """
     data, gamma, beta = op.call.args
     attrs = op.call.attrs
-    if not is_float32(data):
-        raise NoRule
-    outer, length, inner = _around(shape_of(data), [int(axis) for axis in attrs.axes])
-    several = len(attrs.axes) > 1
-    if not known_equal(inner, 1) or (several and "last" in op.epilogue.arguments):
-        raise NoRule
+    outer, length = _last_axes(op)
     if isinstance(length, Size) and not (attrs.scale and attrs.center):
         raise NoRule
     norm = LayerNorm(outer, length, float(attrs.epsilon), op.epilogue)
@@ -69,6 +64,31 @@ def layer_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Cho
         *epilogue_inputs(op, binder, PLAIN),
     )
     return row_major(layer_norm_kernel(norm, config.core), bindings, op)
+
+
+def rms_norm(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:
+    """Divide rows, which are the last axes, by the roots of the means of their squares.
+
+    Raises
+    ------
+    NoRule
+        If the operand is not of float32, or the axes are not the last ones.
+    """
+    data, gamma = op.call.args
+    norm = LayerNorm(*_last_axes(op), float(op.call.attrs.epsilon), op.epilogue, centred=False)
+    bindings = (binder.plain(data), binder.plain(gamma), *epilogue_inputs(op, binder, PLAIN))
+    return row_major(layer_norm_kernel(norm, config.core), bindings, op)
+
+
+def _last_axes(op: Operator) -> tuple[AnySize, AnySize]:
+    """Return the number of rows that a normalisation of the last axes has, and their length."""
+    data, axes = op.call.args[0], [int(axis) for axis in op.call.attrs.axes]
+    if not is_float32(data):
+        raise NoRule
+    outer, length, inner = _around(shape_of(data), axes)
+    if not known_equal(inner, 1) or (len(axes) > 1 and "last" in op.epilogue.arguments):
+        raise NoRule
+    return outer, length
 
 
 def reduction(op: Operator, binder: InputBinder, config: LoweringConfig) -> Choice:

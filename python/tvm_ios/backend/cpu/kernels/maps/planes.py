@@ -23,7 +23,7 @@ from .....ops.window import Window
 from .....sizes.size import AnySize, is_open
 from ...core import Core
 from ...isa.emit import bind, lanes_of, splat
-from ...isa.epilogue import apply_epilogue
+from ...isa.epilogue import apply_epilogue, store_results
 from ...isa.maximum import maximum, maximum_source
 from ...isa.storage import store
 from ..kernel import Kernel, Order, phase
@@ -86,7 +86,7 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
     Returns
     -------
     Kernel
-        A kernel of one phase with one output.
+        A kernel of one phase with an output for each result of the epilogue.
     """
     emitter = PlanesEmitter(planes, layout, core)
     sources = [maximum_source(core.lanes)] if planes.window_reduce == "max" else []
@@ -94,7 +94,8 @@ def planes_kernel(planes: Planes, layout: Layout, core: Core) -> Kernel:
         name=planes.window_reduce,
         key=("planes", planes, layout, core),
         inputs=emitter.input_specs(),
-        outputs=(emitter.plane(planes.rows.out, planes.columns.out),),
+        outputs=(emitter.plane(planes.rows.out, planes.columns.out),)
+        * len(planes.epilogue.results),
         phases=(phase(emitter.num_tiles, emitter.emit, sources=frozenset(sources)),),
         plane=emitter.plane_tiles(),
         order=emitter.order,
@@ -274,7 +275,8 @@ class PlanesEmitter:
         self, buffers: Sequence[Any], value: Expr, image: Expr, block: Expr, pixel: Expr
     ) -> None:
         epilogue, lanes = self.planes.epilogue, self.lanes
-        arguments = buffers[len(buffers) - 1 - len(epilogue.arguments) : -1]
+        first = len(buffers) - len(epilogue.results) - len(epilogue.arguments)
+        arguments = buffers[first : first + len(epilogue.arguments)]
         vector = lanes_of(0, lanes)
 
         def load(a: int) -> Expr:
@@ -282,9 +284,7 @@ class PlanesEmitter:
             number, place = places[epilogue.arguments[a]]
             return arguments[a][number, block, place, vector]
 
-        store(
-            buffers[-1], apply_epilogue(epilogue, value, load, lanes), [image, block, pixel, vector]
-        )
+        store_results(epilogue, value, load, lanes, buffers, [image, block, pixel, vector])
 
 
 def _count(window: Window, out: Expr, pad_after: int | None) -> Expr:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,23 +32,27 @@ Expr = Any
 class LayerNorm:
     """A layer normalisation of each row, followed by an epilogue.
 
-    It computes ``(x - mean) / sqrt(variance + epsilon) * gamma + beta``. A ``last`` argument of the
-    epilogue has one value for each position in a row.
+    It computes ``(x - mean) / sqrt(variance + epsilon) * gamma + beta``. If it is not ``centred``,
+    it computes ``x / sqrt(mean of squares + epsilon) * gamma``. A ``last`` argument of the epilogue
+    has one value for each position in a row.
     """
 
     rows: AnySize
     length: AnySize
     epsilon: float
     epilogue: Epilogue = NOTHING
+    centred: bool = True
 
 
 def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
     """Return the kernel of a layer normalisation.
 
-    The kernel's inputs are the matrix, gamma, beta and the epilogue's arguments. All tensors are
-    flat; a tile is one row. The variance is the mean of squared differences, computed in a second
-    pass over the row, which is in L1 by then. The difference of two means would lose precision.
+    The kernel's inputs are the matrix, gamma, beta if it is centred, and the epilogue's arguments.
+    All tensors are flat; a tile is one row. The variance is the mean of squared differences,
+    computed in a second pass over the row, which is in L1 by then. The difference of two means
+    would lose precision.
     """
+    factors = ("last", "last") if norm.centred else ("last",)
     sizes = {"full": norm.rows * norm.length, "last": norm.length}
 
     def emit(buffers: Sequence[Any], begin: Expr, extent: Expr) -> None:
@@ -56,11 +61,10 @@ def layer_norm_kernel(norm: LayerNorm, core: Core) -> Kernel:
 
     ends = is_open((norm.length,))  # vectors that are known only at run time
     return Kernel(
-        name="layer_norm",
+        name="layer_norm" if norm.centred else "rms_norm",
         key=("layer_norm", norm, core),
         inputs=tuple(
-            TensorSpec((sizes[kind],))
-            for kind in ("full", "last", "last", *norm.epilogue.arguments)
+            TensorSpec((sizes[kind],)) for kind in ("full", *factors, *norm.epilogue.arguments)
         ),
         outputs=(TensorSpec((sizes["full"],)),),
         phases=(phase(norm.rows, emit, sources=frozenset(_sources(ends, core))),),
@@ -87,33 +91,40 @@ def _share(length: AnySize) -> Expr:
 
 
 def _emit_row(norm: LayerNorm, lanes: int, buffers: Sequence[Any], start: Expr) -> None:
-    source, gamma, beta, *arguments, result = buffers
+    source, gamma, *others, result = buffers
+    beta, arguments = (others[:1], others[1:]) if norm.centred else ([], others)
     length, share = norm.length, _share(norm.length)
 
     def load(at: Expr, width: int, count: Expr | None = None) -> Expr:
         (row,) = masked([source], count)
         return row[lanes_of(start + at, width)]
 
+    mean = None
+    if norm.centred:
+        mean = keep(reduce_row(length, lanes, load, operator.add, 0.0) * share)
+
+    def centred(at: Expr, width: int, count: Expr | None = None) -> Expr:
+        value = load(at, width, count)
+        return value if mean is None else value - splat(mean, width)
+
     def squared(at: Expr, width: int, count: Expr | None = None) -> Expr:
-        difference = keep(load(at, width, count) - splat(mean, width))
+        difference = keep(centred(at, width, count))
         return difference * difference
 
-    mean = keep(reduce_row(length, lanes, load, lambda a, b: a + b, 0.0) * share)
-    variance = reduce_row(length, lanes, squared, lambda a, b: a + b, 0.0) * share
+    variance = reduce_row(length, lanes, squared, operator.add, 0.0) * share
     scale = keep(T.float32(1) / tirx.sqrt(variance + T.float32(norm.epsilon)))
 
     def finish(at: Expr, width: int, count: Expr | None = None) -> None:
-        gammas, betas, *others, written = masked([gamma, beta, *arguments, result], count)
+        gammas, written, *rest = masked([gamma, result, *beta, *arguments], count)
+        shifts, others = rest[: len(beta)], rest[len(beta) :]
         within, place = lanes_of(at, width), lanes_of(start + at, width)
-        normal = (load(at, width, count) - splat(mean, width)) * splat(scale, width)
+        normal = centred(at, width, count) * splat(scale, width) * gammas[within]
 
         def argument(a: int) -> Expr:
             return others[a][within if norm.epilogue.arguments[a] == "last" else place]
 
         with tile_scope():
-            value = apply_epilogue(
-                norm.epilogue, normal * gammas[within] + betas[within], argument, width
-            )
-            store(written, value, [place])
+            shifted = normal + shifts[0][within] if shifts else normal
+            store(written, apply_epilogue(norm.epilogue, shifted, argument, width), [place])
 
     along(length, lanes, finish)

@@ -19,8 +19,7 @@ from .....ops.tir_function import tile_scope
 from .....sizes.size import AnyShape, AnySize
 from ...core import Core
 from ...isa.emit import lanes_of, splat
-from ...isa.epilogue import apply_epilogue
-from ...isa.storage import store
+from ...isa.epilogue import store_results
 from ..kernel import Phase, phase
 from .odometer import (
     Rows,
@@ -140,5 +139,5 @@ class RowsEmitter:
             return buffers[i][first if width == 1 else T.Ramp(first, number(step), width)]
 
         with tile_scope():
-            value = apply_epilogue(self.epilogue, read(0), lambda a: read(a + 1), width)
-            store(buffers[-1], value, [lanes_of(bases[-1] + at, width)])
+            place = lanes_of(bases[-1] + at, width)
+            store_results(self.epilogue, read(0), lambda a: read(a + 1), width, buffers, [place])

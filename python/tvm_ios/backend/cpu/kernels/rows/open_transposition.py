@@ -17,9 +17,8 @@ from .....sizes.arithmetic import ceil_div
 from .....sizes.size import AnySize
 from ...core import Core
 from ...isa.emit import Accumulators, bind, lanes_of, splat, unroll, zeros
-from ...isa.epilogue import apply_epilogue
+from ...isa.epilogue import store_results
 from ...isa.functions import keep, transposed
-from ...isa.storage import store
 from ..kernel import Phase, phase
 from .odometer import Rows, axes_with_result, number, quotient, starts_with_result
 from .open_strided import by_width, open_rows
@@ -96,7 +95,7 @@ class _Emitter:
                 return buffers[a + 1][index]
 
             with tile_scope():
-                value = apply_epilogue(self.epilogue, squares[i], argument, width)
-                store(buffers[-1], value, [lanes_of(places[-1], width)])
+                place = lanes_of(places[-1], width)
+                store_results(self.epilogue, squares[i], argument, width, buffers, [place])
 
         unroll(0, width, finish)

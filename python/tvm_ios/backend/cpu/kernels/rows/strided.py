@@ -22,8 +22,7 @@ from .....ops.tensor import TensorSpec
 from .....ops.tir_function import tile_scope
 from ...core import Core
 from ...isa.emit import lanes_of, loop, splat
-from ...isa.epilogue import apply_epilogue
-from ...isa.storage import store
+from ...isa.epilogue import store_results
 from ..compose import with_shapes
 from ..kernel import Kernel, Phase
 from ..layout import blocks
@@ -48,7 +47,7 @@ def strided_kernel(strided: StridedMap, core: Core) -> Kernel:
         name="map" if strided.epilogue.steps else "copy",
         key=("strided", strided, core),
         inputs=tuple(TensorSpec((read.size,)) for read in strided.reads),
-        outputs=(TensorSpec((math.prod(strided.shape),)),),
+        outputs=(TensorSpec((math.prod(strided.shape),)),) * len(strided.epilogue.results),
         phases=(moved,),
         narrows=True,
         sizes=tuple(n for read in strided.reads for n in (read.offset, *read.steps)),
@@ -93,8 +92,14 @@ class _Map:
                 return buffers[i][first if width == 1 else T.Ramp(first, step, width)]
 
             with tile_scope():
-                value = apply_epilogue(self.strided.epilogue, read(0), lambda a: read(a + 1), width)
-                store(buffers[-1], value, [lanes_of(place + begin + at, width)])
+                store_results(
+                    self.strided.epilogue,
+                    read(0),
+                    lambda a: read(a + 1),
+                    width,
+                    buffers,
+                    [lanes_of(place + begin + at, width)],
+                )
 
         full, rest = divmod(length, self.lanes)
         if full:

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
         if options.table:
-            print(render(_read(options.table)), end="")
+            print(render(read(options.table)), end="")
         else:
             _compare(options)
     except (TvmIosError, OSError) as error:
@@ -98,11 +98,11 @@ def _compare(options: argparse.Namespace) -> None:
         versions=versions(names),
         contenders={n: {"title": c.title, "settings": c.settings} for n, c in taking_part.items()},
     )
-    _save(comparison, options.json)  # a path that cannot be written is found out now
+    save(comparison, options.json)  # a path that cannot be written is found out now
     for model in models:
         plan = Plan(names, search, options.rounds, options.window, progress(model))
         comparison.results.append(_result(model, options.batch, plan))
-        _save(comparison, options.json)
+        save(comparison, options.json)
     print(render(comparison), end="")
 
 
@@ -144,13 +144,21 @@ def versions(names: Sequence[str], others: Sequence[str] = ()) -> dict[str, str]
     return found
 
 
-def _save(comparison: Comparison, path: str | None) -> None:
+def save(comparison: Comparison, path: str | None) -> None:
+    """Write all figures, if there is a file for them."""
     if path is not None:
         with replacing(path) as (draft,):
             draft.write_text(json.dumps(comparison.to_json(), indent=1) + "\n")
 
 
-def _read(path: str) -> Comparison:
+def read(path: str) -> Comparison:
+    """Return the figures of a file.
+
+    Raises
+    ------
+    OptionError
+        If it is no such file.
+    """
     try:
         return from_json(json.loads(Path(path).read_text()))
     except (ValueError, KeyError, TypeError, AttributeError) as error:

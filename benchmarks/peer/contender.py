@@ -73,6 +73,12 @@ CONTENDERS = {
         ("onnxruntime",),
         "all graph optimisations, sequential execution, intra_op_num_threads",
     ),
+    "onnxruntime_parallel": Contender(
+        "ONNX Runtime, parallel",
+        "peer.onnx_runtime_parallel",
+        ("onnxruntime",),
+        "the same with parallel execution, inter_op_num_threads as intra_op_num_threads",
+    ),
     "openvino": Contender(
         "OpenVINO",
         "peer.open_vino",

@@ -30,6 +30,7 @@ _REPORTED = (
     "search_s",
     "found_ms",
     "rounding",
+    "gains",
 )
 _PEAK, _REFERENCE = "peak", "reference"
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from peer.contender import AUTO, BARRIERS
+from peer.gains import gains_of
 from peer.process import ContenderError, run_tool
 
 _BASELINES = ("sequential", "greedy", BARRIERS)
@@ -66,10 +67,13 @@ class Compiler:
         library = self._directory / f"{name}.so"
         threads, how = str(self._search.threads), self._how(name)
         command = ["tvm_ios", "compile", str(self._model), "-o", str(library)]
-        command += ["--json", "--no-database"]
+        schedule = self._directory / f"{name}.schedule"
+        command += ["--json", "--no-database", "--schedule-out", str(schedule)]
         begin = time.perf_counter()
         printed = run_tool([*command, "--threads", threads, *how], self._directory / f"{name}.log")
-        return Library(library, time.perf_counter() - begin, json.loads(printed))
+        seconds, report = time.perf_counter() - begin, json.loads(printed)
+        gains = gains_of(json.loads(schedule.read_text()))
+        return Library(library, seconds, {**report, "gains": gains})
 
     def _how(self, name: str) -> list[str]:
         """The arguments that say how the schedule is come by."""

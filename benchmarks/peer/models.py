@@ -51,8 +51,8 @@ def expand(names: str) -> list[str]:
     return [name.removeprefix("zoo:") for name in names.split(",")]
 
 
-def load(name: str, batch: int, directory: Path) -> Model:
-    """Write the network to ``directory`` and make up its inputs.
+def load(name: str, batch: int, directory: Path, **size: int) -> Model:
+    """Write the network to ``directory`` and make up its inputs; the zoo's have a size.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def load(name: str, batch: int, directory: Path) -> Model:
         model = _with_batch(_read(name), batch)
         onnx.save(model, path)
     else:
-        zoo.export_onnx(name, path, batch=batch)
+        zoo.export_onnx(name, path, batch=batch, **size)
         model = onnx.load(path)
     quantized = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
     return Model(Path(name).stem, path, _random(model), multiply_adds(model), quantized)

@@ -13,11 +13,15 @@ def prepare(task: Task) -> Runner:
     return session_runner(task, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
 
 
-def session_runner(task: Task, level: onnxruntime.GraphOptimizationLevel) -> Runner:
+def session_runner(
+    task: Task, level: onnxruntime.GraphOptimizationLevel, *, parallel: bool = False
+) -> Runner:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = level
-    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.intra_op_num_threads, options.inter_op_num_threads = task.threads, 1
+    modes = onnxruntime.ExecutionMode
+    options.execution_mode = modes.ORT_PARALLEL if parallel else modes.ORT_SEQUENTIAL
+    options.intra_op_num_threads = task.threads
+    options.inter_op_num_threads = task.threads if parallel else 1
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(task.model, options, providers=providers)
     return Runner(lambda: session.run(None, task.inputs), list)

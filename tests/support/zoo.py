@@ -22,10 +22,18 @@ Sizes = Mapping[str, int]
 # Small enough to be run by TVM's default kernels, in batches, with sizes that are not their own.
 SMALL_CASES: list[tuple[str, Sizes]] = [
     ("bert_tiny", {"batch": 2, "length": 9}),
+    ("bilstm_small", {"batch": 2}),
     ("convnext_tiny_small", {"batch": 2}),
+    ("darts_small", {"image_size": 18}),
+    ("deep_and_cross_small", {"batch": 3}),
     ("densenet_small", {}),
+    ("dlrm_small", {"batch": 2}),
     ("dpn68_small", {}),
+    ("echo_small", {}),
+    ("ensemble_small", {"batch": 2}),
+    ("experts_small", {"batch": 2}),
     ("googlenet_small", {"batch": 2}),
+    ("heads_small", {"batch": 2}),
     ("inception_v3_small", {}),
     ("mixer_b16_small", {"batch": 2}),
     ("mobilenet_v2_small", {"image_size": 37}),
@@ -37,7 +45,10 @@ SMALL_CASES: list[tuple[str, Sizes]] = [
     ("res2net50_small", {"image_size": 33}),
     ("resnet50_small", {"image_size": 33}),
     ("resnext50_small", {"batch": 2}),
+    ("rgcn_small", {"batch": 2}),
     ("squeezenet", {"batch": 2, "image_size": 33}),
+    ("wavenet_small", {"batch": 2}),
+    ("wide_and_deep_small", {"batch": 5}),
     ("xception_small", {}),
 ]
 

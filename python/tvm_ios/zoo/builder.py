@@ -17,7 +17,7 @@ import numpy as np
 
 from ..support.errors import ModelError
 from .values import Handle, Padding, Pair, Value, Window
-from .weights import NormStatistics, Weights
+from .weights import Filters, NormStatistics, Weights
 
 Elementwise = Literal["add", "gelu", "multiply", "relu", "relu6", "sigmoid", "subtract", "tanh"]
 
@@ -44,6 +44,7 @@ class Builder(ABC, Generic[Handle]):
         *,
         stride: int | Pair = 1,
         padding: Padding = 0,
+        dilation: int | Pair = 1,
         groups: int = 1,
         bias: bool = True,
     ) -> Value[Handle]:
@@ -59,17 +60,36 @@ class Builder(ABC, Generic[Handle]):
             Height and width of the window and of its steps.
         padding : int, or 2 or 4 int
             Padding of all sides, of (height, width), or above, left, below, right.
+        dilation : int or pair of int
+            Distances between the taps, in (height, width).
         groups : int
             Groups of channels.
         bias : bool
             Whether to add a bias; not needed before a batch norm.
         """
-        window = Window.of(kernel, stride, padding)
-        batch, in_channels, *size = x.shape
-        weight = self._weights.kernel((channels, in_channels // groups, *window.kernel))
-        offset = self._weights.bias(channels) if bias else None
-        handle = self._emit_conv(x.handle, weight, offset, window, groups)
-        return Value(handle, (batch, channels, *window.output_size(size)))
+        window = Window.of(kernel, stride, padding, dilation=dilation)
+        filters = self.filters(x.shape[1] // groups, channels, window.kernel, bias=bias)
+        return self._convolved(x, filters, window, groups)
+
+    def filters(
+        self, in_channels: int, channels: int, kernel: Pair, *, bias: bool = True
+    ) -> Filters:
+        """Draw the weights of a convolution, for one that several feature maps share."""
+        weight = self._weights.kernel((channels, in_channels, *kernel))
+        return Filters(weight, self._weights.bias(channels) if bias else None)
+
+    def filtered(self, x: Value[Handle], filters: Filters) -> Value[Handle]:
+        """Convolve with given weights; the result has the size of the input."""
+        height, width = filters.weight.shape[2:]
+        window = Window.of((height, width), 1, (height // 2, width // 2))
+        return self._convolved(x, filters, window, 1)
+
+    def _convolved(
+        self, x: Value[Handle], filters: Filters, window: Window, groups: int
+    ) -> Value[Handle]:
+        handle = self._emit_conv(x.handle, filters.weight, filters.bias, window, groups)
+        size = window.output_size(x.shape[2:])
+        return Value(handle, (x.shape[0], len(filters.weight), *size))
 
     def batch_norm(self, x: Value[Handle], *, epsilon: float, gain: float = 1.0) -> Value[Handle]:
         """Normalise each channel by constant statistics.

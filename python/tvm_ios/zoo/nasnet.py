@@ -12,7 +12,7 @@ from functools import partial
 
 from .builder import Builder
 from .network import Network, images
-from .units import classify, conv_norm, separable_conv
+from .units import classify, conv_norm, halved, separable_conv
 from .values import Handle, Value
 
 EPSILON = 1e-3
@@ -123,16 +123,7 @@ def _fit(
     """Project the cell before the last to the channels and the size of the last one."""
     if previous.shape[2:] == x.shape[2:]:
         return _project(net, previous, width)
-    height, breadth = previous.shape[2:]
-    even = net.conv(previous, width // 2, 1, stride=2, bias=False)
-    odd = net.conv(
-        net.odd_pixels(previous),
-        width // 2,
-        1,
-        padding=(0, 0, height % 2, breadth % 2),
-        bias=False,
-    )
-    return net.batch_norm(net.concat([even, odd]), epsilon=EPSILON, gain=PROJECTION_GAIN)
+    return halved(net, previous, width, epsilon=EPSILON, gain=PROJECTION_GAIN)
 
 
 def _project(net: Builder[Handle], x: Value[Handle], width: int) -> Value[Handle]:

@@ -100,7 +100,8 @@ class OnnxBuilder(Builder[str]):
     ) -> str:
         constants = [weight] if bias is None else [weight, bias]
         inputs = [x, *map(self._emit_constant, constants)]
-        return self._emit("Conv", inputs, **_attributes(window), group=groups)
+        attributes = {**_attributes(window), "dilations": window.dilation, "group": groups}
+        return self._emit("Conv", inputs, **attributes)
 
     def _emit_batch_norm(self, x: str, statistics: NormStatistics, epsilon: float) -> str:
         inputs = [x, *map(self._emit_constant, statistics)]

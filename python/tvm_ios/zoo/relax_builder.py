@@ -83,7 +83,14 @@ class RelaxBuilder(Builder[relax.Expr]):
         groups: int,
     ) -> relax.Expr:
         conv = self._emit(
-            relax.op.nn.conv2d(x, relax.const(weight), window.stride, window.padding, groups=groups)
+            relax.op.nn.conv2d(
+                x,
+                relax.const(weight),
+                window.stride,
+                window.padding,
+                window.dilation,
+                groups=groups,
+            )
         )
         if bias is None:
             return conv

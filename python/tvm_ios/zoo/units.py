@@ -83,6 +83,46 @@ def separable_conv(
     return conv_norm(net, x, channels, epsilon=epsilon, gain=gain * 0.5**0.5)
 
 
+def halved(
+    net: Builder[Handle],
+    x: Value[Handle],
+    channels: int,
+    *,
+    epsilon: float = EPSILON,
+    gain: float = 1.0,
+) -> Value[Handle]:
+    """Halve height and width by two convolutions, of every other pixel each, and normalise.
+
+    Parameters
+    ----------
+    net : Builder
+        The builder.
+    x : Value
+        The input, [N, C, H, W].
+    channels : int
+        Output channels, an even number.
+    epsilon, gain : float
+        As in :meth:`Builder.batch_norm`.
+    """
+    height, width = x.shape[2:]
+    even = net.conv(x, channels // 2, 1, stride=2, bias=False)
+    padding = (0, 0, height % 2, width % 2)
+    odd = net.conv(net.odd_pixels(x), channels // 2, 1, padding=padding, bias=False)
+    return net.batch_norm(net.concat([even, odd]), epsilon=epsilon, gain=gain)
+
+
+def relu_conv_norm(
+    net: Builder[Handle], x: Value[Handle], channels: int, *, gain: float = 1.0
+) -> Value[Handle]:
+    """Replace negative elements by zero, convolve by 1 x 1 and normalise."""
+    return conv_norm(net, net.relu(x), channels, gain=gain)
+
+
+def dense_relu(net: Builder[Handle], x: Value[Handle], features: int) -> Value[Handle]:
+    """Compute a layer of a multilayer perceptron."""
+    return net.relu(net.dense(x, features))
+
+
 def classify(net: Builder[Handle], x: Value[Handle]) -> Value[Handle]:
     """Average each channel's map and compute a score for each of 1000 classes."""
     return net.dense(net.flatten(net.global_avg_pool(x)), CLASSES)

@@ -36,7 +36,7 @@ class Window:
 
     Attributes
     ----------
-    kernel, stride : (int, int)
+    kernel, stride, dilation : (int, int)
         In (height, width).
     padding : (int, int, int, int)
         Above, to the left, below, to the right.
@@ -48,10 +48,17 @@ class Window:
     stride: Pair
     padding: tuple[int, int, int, int]
     ceil: bool = False
+    dilation: Pair = (1, 1)
 
     @classmethod
     def of(
-        cls, kernel: int | Pair, stride: int | Pair, padding: Padding, *, ceil: bool = False
+        cls,
+        kernel: int | Pair,
+        stride: int | Pair,
+        padding: Padding,
+        *,
+        ceil: bool = False,
+        dilation: int | Pair = 1,
     ) -> Window:
         """Create a window from sizes that may be given once for both axes and all sides.
 
@@ -63,9 +70,11 @@ class Window:
             Padding of all sides, of (height, width), or above, left, below, right.
         ceil : bool
             Whether a last window may extend beyond the padded map.
+        dilation : int or pair of int
+            Distances between the taps.
         """
         sides = _pair(padding) if isinstance(padding, int) else padding
-        return cls(_pair(kernel), _pair(stride), (sides * 2)[:4], ceil)
+        return cls(_pair(kernel), _pair(stride), (sides * 2)[:4], ceil, _pair(dilation))
 
     def output_size(self, size: Sequence[int]) -> Pair:
         """Return the (height, width) of the result for a map of this size.
@@ -76,7 +85,7 @@ class Window:
             If the window does not fit into the padded map.
         """
         height, width = (
-            (size[i] + self.padding[i] + self.padding[i + 2] - self.kernel[i] + self._spare(i))
+            (size[i] + self.padding[i] + self.padding[i + 2] - self._extent(i) + self._spare(i))
             // self.stride[i]
             + 1
             for i in (0, 1)
@@ -87,6 +96,10 @@ class Window:
                 "use a larger image_size"
             )
         return height, width
+
+    def _extent(self, axis: int) -> int:
+        """Return how far the window reaches."""
+        return (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
     def _spare(self, axis: int) -> int:
         """Return how far the last window may extend beyond the padded map."""

@@ -20,6 +20,13 @@ class NormStatistics(NamedTuple):
     variance: np.ndarray
 
 
+class Filters(NamedTuple):
+    """The weights of a convolution, [out, in / groups, height, width], and its bias if any."""
+
+    weight: np.ndarray
+    bias: np.ndarray | None
+
+
 class Weights:
     """A stream of float32 weights that depends on the seed and on earlier requests.
 

@@ -60,7 +60,7 @@ _KINDS = (
     Kind("dlrm", "26 tables, products of all pairs"),
     Kind("deep_and_cross", "two towers and a cross network"),
     Kind("wide_and_deep", "twelve tables, a deep part and a linear one"),
-    Kind("bilstm", "two layers, both directions, eight steps"),
+    Kind("bilstm", "two layers, both directions, 32 steps"),
     Kind("nasrnn", "a cell of eight gates, five steps"),
     Kind("wavenet", "ten layers of 32 channels, 1,024 samples"),
     Kind("echo", "two encoders of signals, six blocks"),

@@ -23,7 +23,6 @@ def gains_of(schedule: dict[str, Any]) -> dict[str, dict[str, float]]:
         microseconds that the operators took one after another, less those that the stages took.
         Both are measurements of the search.
     """
-    alone = {op["name"]: op["seconds"] for op in schedule["operators"]}
     gains: dict[str, dict[str, float]] = {}
     for stage in schedule["stages"]:
         names = [name for group in stage["groups"] for name in group]
@@ -33,14 +32,13 @@ def gains_of(schedule: dict[str, Any]) -> dict[str, dict[str, float]]:
         known = gains.setdefault(kind, {"stages": 0, "operators": 0, "gain_us": 0.0})
         known["stages"] += 1
         known["operators"] += len(names)
-        times = [alone[name] for name in names]
-        if stage["seconds"] is not None and None not in times:
-            known["gain_us"] += 1e6 * (sum(times) - stage["seconds"])
+        if stage["apart"] is not None:
+            known["gain_us"] += 1e6 * (stage["apart"] - stage["seconds"])
     return gains
 
 
 def _kind(stage: dict[str, Any]) -> str:
     """Return how the operators of a stage of several run."""
-    if stage["strategy"] == "merged":
+    if stage["strategy"] == "merge":
         return KINDS[1]
     return KINDS[0] if len(stage["groups"]) > 1 else KINDS[2]

@@ -12,6 +12,7 @@ import numpy as np
 from tvm_ios.graph.dag import Candidate, Dag
 from tvm_ios.schedule.pruning import PruningLimits
 from tvm_ios.search.block import Block
+from tvm_ios.search.bundles import Bundles
 from tvm_ios.search.cost_model import BestThrough, Promising, nothing
 
 
@@ -26,7 +27,12 @@ def block_of(dag: Dag, operators: Sequence[int]) -> Block:
     """Some operators of a graph, of which none is replaced."""
     place = {op: i for i, op in enumerate(operators)}
     edges = [(place[u], place[v]) for u, v in dag.edges if u in place and v in place]
-    return Block(operators, Dag(len(operators), edges), [-1] * len(operators), [], PruningLimits())
+    before: list[list[int]] = [[] for _ in range(dag.num_ops)]
+    for u, v in dag.edges:
+        before[v].append(u)
+    bundles = Bundles(range(dag.num_ops), before)
+    graph, alone = Dag(len(operators), edges), [-1] * len(operators)
+    return Block(bundles, operators, graph, alone, [], PruningLimits())
 
 
 def price(candidate: Candidate) -> float:

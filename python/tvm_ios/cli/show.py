@@ -43,6 +43,9 @@ runs. A stage lasts from the start of its first kernel to the end of its last on
 that do not meet between them overlap. Where a worker waits for others, the timeline says for which
 kernel.
 
+A table says how many microseconds a stage takes, and how many it saves: its operators took as many
+more one after another, when the search measured both.
+
 A table, or --json, with --model is the sum of such a run. For each stage it has the time of its
 kernels (work) as a share of the workers' time, the time in which workers wait for it, its slow-down
 (the time of its kernels over that of the same kernels alone on one worker, with cold weights), and
@@ -280,18 +283,21 @@ def _table(schedule: Schedule, ran: NetworkProfile | None) -> Table:
     titles = {op.name: op.title for op in schedule.operators}
     shown = ("groups", "kernels") if kernels else ("groups",)
     columns = profiles.COLUMNS if ran is not None else ()
-    table = output.table("stage", "how", *shown, "us", "share", *columns, left=("how", *shown))
+    header = ("stage", "how", *shown, "us", "saves", "share", *columns)
+    table = output.table(*header, left=("how", *shown))
     total = sum(stage.seconds or 0.0 for stage in schedule.stages)
     for i, stage in enumerate(schedule.stages):
         latency = share = "-"
+        saved = ""
         if stage.seconds is not None:
             latency = f"{1e6 * stage.seconds:.1f}"
             share = f"{stage.seconds / total:.1%}" if total else "-"
+            saved = "" if stage.apart is None else f"{1e6 * (stage.apart - stage.seconds):.1f}"
         cells = [_lines([[titles[name] for name in group] for group in stage.groups])]
         if kernels:
             cells.append(_lines([[kernels.get(name, "-") for name in g] for g in stage.groups]))
         did = profiles.cells(ran, i) if ran is not None else ()
-        table.add_row(str(i), words.how(stage), *cells, latency, share, *did)
+        table.add_row(str(i), words.how(stage), *cells, latency, saved, share, *did)
     return table
 
 

@@ -446,12 +446,20 @@ class Scheduler:
                 self._strategy(stage),
                 self.cost.partitioning(stage),
                 float(latency),
+                self._apart(stage),
             )
             for stage, latency in zip(stages, seconds, strict=True)
         )
         schedule = self._new_schedule(map(self._timed, self.graph.operators), scheduled)
         estimates = {name: float(seconds.sum())}
         return replace(schedule, estimates=estimates, measurements=self.cost.measurements)
+
+    def _apart(self, candidate: Candidate) -> float | None:
+        """Return the price of a stage's operators as stages of their own; None if it has one."""
+        if len(candidate.ops) == 1:
+            return None
+        alone = [Candidate((op,), "concurrent") for op in candidate.ops]
+        return float(self.cost.in_network(alone).sum())
 
     def _strategy(self, candidate: Candidate) -> str:
         """Return a candidate's strategy: ``concurrent`` where nothing replaces its operators."""

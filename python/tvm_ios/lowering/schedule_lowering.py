@@ -51,14 +51,14 @@ class ScheduleLowering(Generic[K, S]):
         """Return the stage, in the default partitioning if its own is impossible."""
         stage = self.stage_of(scheduled)
         if isinstance(stage, Operator):
-            return replace(scheduled, seconds=None)
+            return replace(scheduled, seconds=None, apart=None)
         possible = self.stage_builder.partitionings(stage, costs)
         partitioning = (
             scheduled.partitioning
             if scheduled.partitioning in possible
             else self.stage_builder.default_partitioning
         )
-        return replace(scheduled, partitioning=partitioning, seconds=None)
+        return replace(scheduled, partitioning=partitioning, seconds=None, apart=None)
 
     def repartition(self, schedule: Schedule, partitioning: str) -> Schedule:
         """Return the schedule with its stages partitioned as ``partitioning`` says.
@@ -80,7 +80,7 @@ class ScheduleLowering(Generic[K, S]):
             self.stage_builder.partition(stage, partitioning, {})
         except ScheduleError:
             return scheduled
-        return replace(scheduled, partitioning=partitioning, seconds=None)
+        return replace(scheduled, partitioning=partitioning, seconds=None, apart=None)
 
     def _lower_stage(
         self, scheduled: ScheduledStage, costs: Mapping[Hashable, float]

@@ -101,12 +101,15 @@ class ScheduledStage:
         the suffix ``-lean``, operators have the kernels that take less of the device.
     seconds : float or None
         The stage's latency when it was chosen.
+    apart : float or None
+        What its operators took then as stages of their own, one after another.
     """
 
     groups: tuple[tuple[str, ...], ...]
     strategy: str = "concurrent"
     partitioning: str = "tiles"
     seconds: float | None = None
+    apart: float | None = None
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -393,7 +396,8 @@ def _parse_stage(stage: dict[str, Any]) -> ScheduledStage:
     if not groups:
         raise ValueError("a stage has no operators")
     named = tuple(tuple(map(str, group)) for group in groups)
-    return ScheduledStage(named, strategy, partitioning, _seconds(stage.get("seconds")))
+    seconds, apart = (_seconds(stage.get(name)) for name in ("seconds", "apart"))
+    return ScheduledStage(named, strategy, partitioning, seconds, apart)
 
 
 def _seconds(value: Any) -> float | None:

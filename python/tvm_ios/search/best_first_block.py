@@ -14,7 +14,7 @@ import numpy as np
 
 from ..graph.dag import Candidate
 from .best_first_search import BestFirstSearch, advance
-from .block_problem import Block, Found, of_operators
+from .block_problem import Block, Found
 from .core import SearchResult
 from .cost_model import CostModel
 from .price_list import PriceList, Reading, bounds, known_only, stated
@@ -116,8 +116,8 @@ class BestFirstBlock:
 
     def new_candidates(self) -> list[Candidate]:
         """Return the candidates that have no price, of operators of the network."""
-        operators = self._block.operators
-        return [of_operators(c, operators) for c in self.search.candidates(len(self._places))]
+        candidates = self.search.candidates(len(self._places))
+        return [self._block.in_network(candidate) for candidate in candidates]
 
     def price(self, first: int, seconds: np.ndarray, reading: Reading) -> None:
         """Set the prices of the new candidates, the first of which has this place in the list."""
@@ -132,7 +132,7 @@ class BestFirstBlock:
     def found(self, reading: Reading) -> Found:
         """Return the result of the last search by these prices."""
         result = self._results[reading]
-        stages = [of_operators(stage, self._block.operators) for stage in result.stages]
+        stages = [self._block.in_network(stage) for stage in result.stages]
         sound = result.proved or bool(self._floors.any())
         return Found(stages, result.latency, result.lower_bound if sound else None)
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..graph.dag import Candidate
 from ..support.errors import OptionError
 from .best_first_block import BestFirstBlock, lower_bounds, solve_side_by_side
-from .block_problem import Block, Found, of_operators
+from .block_problem import Block, Found
 from .core import ScheduleSpace
 from .cost_model import CostModel, LatencyBounds
 from .price_list import PriceList
@@ -23,7 +23,6 @@ __all__ = [
     "BlockSearch",
     "ExploredBlock",
     "Found",
-    "of_operators",
     "search_block",
     "solve_all",
 ]
@@ -85,18 +84,18 @@ class ExploredBlock:
             max_transitions=max_transitions,
             **asdict(block.pruning),
         )
-        candidates = [of_operators(candidate, block.operators) for candidate in space.candidates]
+        candidates = [block.in_network(candidate) for candidate in space.candidates]
         return cls(block, space, cost.latency_bounds(candidates))
 
     def solve(self) -> Found:
         result = self.space.solve(self.latency_bounds.bounds())
-        stages = [of_operators(stage, self.block.operators) for stage in result.stages]
+        stages = [self.block.in_network(stage) for stage in result.stages]
         return Found(stages, result.latency, None)
 
     def solve_known(self) -> Found:
         latencies = np.where(self.latency_bounds.known(), self.latency_bounds.bounds(), np.inf)
         result = self.space.solve(latencies)
-        stages = [of_operators(stage, self.block.operators) for stage in result.stages]
+        stages = [self.block.in_network(stage) for stage in result.stages]
         return Found(stages, result.latency, None)
 
     def lower_bound(self) -> float:
@@ -109,7 +108,7 @@ class ExploredBlock:
         latency = self.space.through(self.latency_bounds.bounds())
         near = np.flatnonzero(latency <= _NEAR * latency.min())
         for number in near[np.argsort(latency[near], kind="stable")]:
-            yield of_operators(self.space.candidates[number], self.block.operators)
+            yield self.block.in_network(self.space.candidates[number])
 
 
 def search_block(

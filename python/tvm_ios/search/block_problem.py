@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..graph.dag import Candidate, Dag
 from ..schedule.pruning import ONE_BY_ONE, PruningLimits
-from .problem import Limits, Problem, Replaceable
+from .bundles import Bundles
+from .problem import Limits, Replaceable
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,10 @@ class Block:
 
     Attributes
     ----------
+    bundles : Bundles
+        The operators of the network.
     operators : sequence of int
-        The operators, by their index in the network.
+        Those of the block that stand for bundles, by their index in the network.
     dag : Dag
         Their graph.
     classes : sequence of int
@@ -29,6 +32,7 @@ class Block:
         The limits of its stages.
     """
 
+    bundles: Bundles
     operators: Sequence[int]
     dag: Dag
     classes: Sequence[int]
@@ -37,30 +41,29 @@ class Block:
 
     @classmethod
     def of(
-        cls,
-        lowered: Problem,
-        replacements: Replaceable,
-        limits: Limits,
-        operators: Sequence[int],
+        cls, bundles: Bundles, replacements: Replaceable, limits: Limits, operators: Iterable[int]
     ) -> Block:
         """Cut operators out of a network."""
-        position = {op: i for i, op in enumerate(operators)}
-        edges = [
-            (position[u], position[v])
-            for u, v in lowered.graph.edges
-            if u in position and v in position
-        ]
+        homes = bundles.within(operators)
+        position = {op: i for i, op in enumerate(homes)}
         return cls(
-            operators,
-            Dag(len(operators), edges),
-            [replacements.classes[op] for op in operators],
-            [[position[op] for op in ops] for ops in replacements.within(operators)],
+            bundles,
+            homes,
+            bundles.dag(homes),
+            [replacements.classes[op] for op in homes],
+            [[position[op] for op in ops] for ops in replacements.within(homes)],
             limits.pruning if "concurrent" in limits.strategies else ONE_BY_ONE,
         )
 
     def positions(self, stage: Candidate) -> Candidate:
         """Return a stage of the network as a stage of the block."""
-        return of_operators(stage, {op: i for i, op in enumerate(self.operators)})
+        position = {op: i for i, op in enumerate(self.operators)}
+        places = (position[op] for op in stage.ops if op in position)
+        return Candidate(tuple(sorted(places)), stage.strategy)
+
+    def in_network(self, stage: Candidate) -> Candidate:
+        """Return a stage of the block as a stage of the network."""
+        return self.bundles.stage([self.operators[i] for i in stage.ops], stage.strategy)
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,3 @@ class Found:
     def gap(self) -> float | None:
         """Seconds by which the schedule may exceed the cheapest one; None if unknown."""
         return None if self.lower_bound is None else max(0.0, self.seconds - self.lower_bound)
-
-
-def of_operators(stage: Candidate, operators: Mapping[int, int] | Sequence[int]) -> Candidate:
-    """Return the stage with each index replaced by the operator that it stands for."""
-    return Candidate(tuple(sorted(operators[i] for i in stage.ops)), stage.strategy)

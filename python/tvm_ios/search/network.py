@@ -11,7 +11,8 @@ from tvm import relax
 
 from ..graph.dag import Candidate
 from ..support.errors import OptionError
-from .block import Block, BlockSearch, ExploredBlock, Found, of_operators, search_block, solve_all
+from .block import Block, BlockSearch, ExploredBlock, Found, search_block, solve_all
+from .bundles import Bundles
 from .core import partition, partition_cost
 from .cost_model import CostModel
 from .cuts import SearchOf, search_cuts
@@ -62,9 +63,13 @@ class NetworkSearch:
     ) -> None:
         self._lowered, self._results, self._limits = lowered, results, limits
         self._replacements = replacements
-        dag, together = lowered.graph.dag, replacements.together
-        self._blocks = partition(dag, limits.max_block_size, together)
-        self.cut_cost = partition_cost(dag, self._blocks, together)
+        self._bundles = Bundles.of(lowered, replacements)
+        homes = self._bundles.within(range(len(lowered.graph.operators)))
+        dag = self._bundles.dag(homes)
+        together = [replacements.together[op] for op in homes]
+        blocks = partition(dag, limits.max_block_size, together)
+        self.cut_cost = partition_cost(dag, blocks, together)
+        self._blocks = [self._bundles.members([homes[i] for i in block]) for block in blocks]
         self.whole = len(self._blocks) == 1
         self.gap: float | None = None
 
@@ -93,7 +98,7 @@ class NetworkSearch:
             stages = self._search_across(blocks, whole, cost) if across else _stages_of(blocks)
             if number == _ROUNDS or cost.agrees(stages):
                 break
-        return stages
+        return self._bundles.completed(stages)
 
     def _search_blocks(
         self, templates: Sequence[Template], searches: Mapping[int, BlockSearch], cost: CostModel
@@ -103,7 +108,7 @@ class NetworkSearch:
         results = []
         for template in templates:
             original = found[template.block]
-            stages = [of_operators(stage, template.counterparts) for stage in original.stages]
+            stages = [template.counterpart(stage) for stage in original.stages]
             results.append(replace(original, stages=stages))
         gaps = [block.gap for block in results]
         self.gap = None if None in gaps else float(sum(gap or 0.0 for gap in gaps))
@@ -146,7 +151,7 @@ class NetworkSearch:
         )
 
     def _block(self, operators: Sequence[int]) -> Block:
-        return Block.of(self._lowered, self._replacements, self._limits, operators)
+        return Block.of(self._bundles, self._replacements, self._limits, operators)
 
     def _templates(self, cost: CostModel) -> list[Template]:
         """Return the source of each block's schedule.

@@ -19,6 +19,10 @@ class Kernel(Protocol):
     def key(self) -> Hashable:
         """A key that is equal for kernels that take equally long."""
 
+    @property
+    def is_noop(self) -> bool:
+        """Whether there is nothing to do."""
+
 
 class Implementation(Protocol):
     """An operator's kernel with its inputs and outputs."""

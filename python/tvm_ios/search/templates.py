@@ -15,6 +15,7 @@ from typing import Any
 
 from tvm import relax
 
+from ..graph.dag import Candidate
 from ..graph.isomorphism import LabelledGraph, isomorphism
 from .problem import Problem, Replaceable
 
@@ -33,6 +34,10 @@ class Template:
 
     block: int
     counterparts: dict[int, int]
+
+    def counterpart(self, stage: Candidate) -> Candidate:
+        """Return the stage of this block that equals one of that block."""
+        return Candidate(tuple(sorted(self.counterparts[op] for op in stage.ops)), stage.strategy)
 
 
 def own_template(number: int, block: Sequence[int]) -> Template:

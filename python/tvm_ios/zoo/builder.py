@@ -17,7 +17,7 @@ import numpy as np
 
 from ..support.errors import ModelError
 from .values import Handle, Padding, Pair, Value, Window
-from .weights import Filters, NormStatistics, Weights
+from .weights import Filters, LstmWeights, NormStatistics, Weights
 
 Elementwise = Literal["add", "gelu", "multiply", "relu", "relu6", "sigmoid", "subtract", "tanh"]
 
@@ -245,6 +245,26 @@ class Builder(ABC, Generic[Handle]):
         """Turn each vector into probabilities."""
         return Value(self._emit_softmax(x.handle), x.shape)
 
+    def bidirectional_lstm(self, x: Value[Handle], hidden: int) -> Value[Handle]:
+        """Run an LSTM in both directions over a sequence; the first states are zero.
+
+        Parameters
+        ----------
+        x : Value
+            The sequence, [N, length, features].
+        hidden : int
+            Units of each direction.
+
+        Returns
+        -------
+        Value
+            The states of both directions in each step, [N, length, 2 * hidden].
+        """
+        batch, length, features = x.shape
+        directions = [self._weights.lstm(features, hidden) for _ in range(2)]
+        handle = self._emit_bidirectional_lstm(x, directions)
+        return Value(handle, (batch, length, 2 * hidden))
+
     # Shapes
 
     def flatten(self, x: Value[Handle]) -> Value[Handle]:
@@ -361,6 +381,11 @@ class Builder(ABC, Generic[Handle]):
 
     @abstractmethod
     def _emit_softmax(self, x: Handle) -> Handle: ...
+
+    @abstractmethod
+    def _emit_bidirectional_lstm(
+        self, x: Value[Handle], directions: Sequence[LstmWeights]
+    ) -> Handle: ...
 
     @abstractmethod
     def _emit_reshape(self, x: Handle, shape: tuple[int, ...]) -> Handle: ...

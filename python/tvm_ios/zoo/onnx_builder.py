@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from .builder import Builder, Elementwise
 from .network import Input, Network
 from .values import Value, Window
-from .weights import NormStatistics
+from .weights import LstmWeights, NormStatistics
 
 OPSET = 17
 # The oldest file format that supports the opset, for the sake of old readers.
@@ -151,6 +151,21 @@ class OnnxBuilder(Builder[str]):
     def _emit_softmax(self, x: str) -> str:
         return self._emit("Softmax", [x], axis=-1)
 
+    def _emit_bidirectional_lstm(self, x: Value[str], directions: Sequence[LstmWeights]) -> str:
+        batch, length = x.shape[:2]
+        hidden = len(directions[0].recurrent)
+        read, recurrent, bias = (
+            np.stack([_onnx_order(weights[kind]) for weights in directions]) for kind in range(3)
+        )
+        biases = np.concatenate([bias, np.zeros_like(bias)], 1)
+        constants = map(self._emit_constant, (read, recurrent, biases))
+        steps = self._emit_transpose(x.handle, (1, 0, 2))
+        inputs = [steps, *constants]
+        states = self._emit("LSTM", inputs, direction="bidirectional", hidden_size=hidden)
+        return self._emit_reshape(
+            self._emit_transpose(states, (2, 0, 1, 3)), (batch, length, 2 * hidden)
+        )
+
     def _emit_reshape(self, x: str, shape: tuple[int, ...]) -> str:
         return self._emit("Reshape", [x, self._integers(shape)])
 
@@ -188,3 +203,9 @@ def _attributes(window: Window) -> dict[str, tuple[int, ...]]:
         "strides": window.stride,
         "pads": window.padding,
     }
+
+
+def _onnx_order(columns: np.ndarray) -> np.ndarray:
+    """Return the columns of the gates i, f, g, o as rows of the gates i, o, f, g."""
+    enter, keep, new, show = np.split(columns.T, 4)
+    return np.concatenate([enter, show, keep, new])

@@ -9,11 +9,13 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..ops.recurrence import Recurrence
+from ..ops.recurrence_function import recurrence
 from ..relax_ir.building import building
 from .builder import Builder, Elementwise
 from .network import Input, Network
 from .values import Value, Window
-from .weights import NormStatistics
+from .weights import LstmWeights, NormStatistics
 
 _ELEMENTWISE: dict[Elementwise, Callable[..., relax.Expr]] = {
     "add": relax.op.add,
@@ -156,6 +158,36 @@ class RelaxBuilder(Builder[relax.Expr]):
 
     def _emit_softmax(self, x: relax.Expr) -> relax.Expr:
         return self._emit(relax.op.nn.softmax(x, axis=-1))
+
+    def _emit_bidirectional_lstm(
+        self, x: Value[relax.Expr], directions: Sequence[LstmWeights]
+    ) -> relax.Expr:
+        states = [
+            self._emit_lstm(x, weights, backwards=backwards)
+            for backwards, weights in enumerate(directions)
+        ]
+        return self._emit(relax.op.concat(states, axis=2))
+
+    def _emit_lstm(
+        self, x: Value[relax.Expr], weights: LstmWeights, *, backwards: int
+    ) -> relax.Expr:
+        batch, length = x.shape[:2]
+        hidden = len(weights.recurrent)
+        layer = Recurrence(
+            "lstm",
+            ("sigmoid", "tanh", "tanh"),
+            steps=length,
+            batch=batch,
+            hidden=hidden,
+            backwards=bool(backwards),
+            batch_first=True,
+            paired=True,
+        )
+        product = self._emit(relax.op.matmul(x.handle, relax.const(weights.read)))
+        gates = self._emit(relax.op.add(product, relax.const(weights.bias)))
+        zeros = relax.const(np.zeros((batch, hidden), "float32"))
+        inputs = [gates, relax.const(weights.recurrent), zeros, zeros]
+        return self._emit(relax.TupleGetItem(recurrence(self._block_builder, layer, inputs), 0))
 
     def _emit_reshape(self, x: relax.Expr, shape: tuple[int, ...]) -> relax.Expr:
         return self._emit(relax.op.reshape(x, shape))

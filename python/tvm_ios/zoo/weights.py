@@ -27,6 +27,17 @@ class Filters(NamedTuple):
     bias: np.ndarray | None
 
 
+class LstmWeights(NamedTuple):
+    """The weights of one direction of an LSTM, whose gates i, f, g, o are one after another.
+
+    They are [features, 4 * hidden], [hidden, 4 * hidden] and [4 * hidden].
+    """
+
+    read: np.ndarray
+    recurrent: np.ndarray
+    bias: np.ndarray
+
+
 class Weights:
     """A stream of float32 weights that depends on the seed and on earlier requests.
 
@@ -46,6 +57,11 @@ class Weights:
     def dense(self, inputs: int, features: int) -> np.ndarray:
         """Draw a dense layer's weight of shape (inputs, features)."""
         return self._he_normal((inputs, features), fan_in=inputs)
+
+    def lstm(self, features: int, hidden: int) -> LstmWeights:
+        """Draw the weights of one direction of an LSTM."""
+        read, recurrent = (self.dense(size, 4 * hidden) for size in (features, hidden))
+        return LstmWeights(read, recurrent, self.bias(4 * hidden))
 
     def bias(self, channels: int) -> np.ndarray:
         """Draw a small bias of shape (channels,)."""

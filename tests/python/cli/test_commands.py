@@ -122,6 +122,9 @@ def test_show(compiled: Compiled, capsys) -> None:
     assert "greedy" in text
     for operator in schedule.operators:
         assert operator.name in text
+    assert "saves" in text
+    for stage in schedule.stages:
+        assert (stage.apart is None) == (len(stage.operators) == 1)
     assert main(["show", path, "--json"]) == 0
     assert Schedule.from_dict(json.loads(capsys.readouterr().out)) == schedule
 

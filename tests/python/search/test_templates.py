@@ -299,6 +299,6 @@ def test_carried_over_stages_keep_their_strategy() -> None:
         scheduler.stage_builder.lowered, none, scheduler.results, Options()
     )
     stages = search.explore([0, 1], scheduler.cost).solve().stages
-    carried = [block_search.of_operators(stage, {0: 7, 1: 9}) for stage in stages]
+    carried = [Template(0, {0: 7, 1: 9}).counterpart(stage) for stage in stages]
     assert [c.strategy for c in carried] == [s.strategy for s in stages]
     assert {op for c in carried for op in c.ops} == {7, 9}

@@ -56,7 +56,7 @@ class Stage(Generic[K_co]):
 
         Kernels that do nothing do not count beside others.
         """
-        stage = self._busy
+        stage = self.busy
         reads: dict[int, int] = {}
         wiring = []
         for implementation in stage.implementations:
@@ -69,8 +69,8 @@ class Stage(Generic[K_co]):
             (kernels, tuple(wiring), stage.groups, stage.after, *([others] if shared else ()))
         )
 
-    @property
-    def _busy(self) -> Stage[K_co]:
+    @cached_property
+    def busy(self) -> Stage[K_co]:
         """The stage without kernels that do nothing; itself if there are no others."""
         idle = [i.kernel.is_noop for i in self.implementations]
         if not any(idle) or all(idle):

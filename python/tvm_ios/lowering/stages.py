@@ -52,40 +52,16 @@ class Stage(Generic[K_co]):
 
     @cached_property
     def key(self) -> Key:
-        """Equal for stages of the same kernels, wiring and groups, wherever they stand.
-
-        Kernels that do nothing do not count beside others.
-        """
-        stage = self.busy
+        """Equal for stages of the same kernels, wiring and groups, wherever they stand."""
         reads: dict[int, int] = {}
         wiring = []
-        for implementation in stage.implementations:
+        for implementation in self.implementations:
             values = [v for v in implementation.inputs if hasattr(v, "ty")]
             wiring.append(tuple(reads.setdefault(hash(v), len(reads)) for v in values))
-        kernels = tuple(i.kernel.key for i in stage.implementations)
-        others = tuple(i.kernel.alternatives for i in stage.implementations)
-        shared = len(set(stage.groups)) > 1 and any(others)
-        return Key(
-            (kernels, tuple(wiring), stage.groups, stage.after, *([others] if shared else ()))
-        )
-
-    @cached_property
-    def busy(self) -> Stage[K_co]:
-        """The stage without kernels that do nothing; itself if there are no others."""
-        idle = [i.kernel.is_noop for i in self.implementations]
-        if not any(idle) or all(idle):
-            return self
-        kept = [i for i, is_idle in enumerate(idle) if not is_idle]
-        position = {i: place for place, i in enumerate(kept)}
-        before: list[set[int]] = []  # through kernels that do nothing
-        for after in self.after:
-            before.append(set().union(*({p} if p in position else before[p] for p in after)))
-        names = {group: n for n, group in enumerate(dict.fromkeys(self.groups[i] for i in kept))}
-        return Stage(
-            tuple(self.implementations[i] for i in kept),
-            tuple(names[self.groups[i]] for i in kept),
-            tuple(tuple(sorted(position[p] for p in before[i])) for i in kept),
-        )
+        kernels = tuple(i.kernel.key for i in self.implementations)
+        others = tuple(i.kernel.alternatives for i in self.implementations)
+        shared = len(set(self.groups)) > 1 and any(others)
+        return Key((kernels, tuple(wiring), self.groups, self.after, *([others] if shared else ())))
 
 
 AnyStage = Stage[Any]

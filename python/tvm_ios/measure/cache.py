@@ -40,8 +40,7 @@ class WorkloadKey:
 
 
 def stage_workload(stage: Stage[Kernel]) -> WorkloadKey:
-    """Return the workload key of a stage on all workers, without what does nothing."""
-    stage = stage.busy
+    """Return the workload key of a stage on all workers."""
     kernels = tuple(i.kernel for i in stage.implementations)
     groups: dict[int, list[str]] = {}
     for kernel, group in zip(kernels, stage.groups, strict=True):

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from support.networks import NATIVE, check_scheduled, constant, few_stages, relax_module
+from support.networks import NATIVE, check_scheduled, constant, conv, few_stages, relax_module
 from tvm_ios.compiler.check import check_schedule
 from tvm_ios.compiler.scheduler import Scheduler
 from tvm_ios.graph.dag import Candidate
@@ -97,12 +97,18 @@ def test_views_cost_nothing_and_are_not_asked_for() -> None:
     assert not views.intersection(of_one)
 
 
-def test_stages_are_equal_without_what_does_nothing() -> None:
-    scheduler = _scheduler()
-    builder, graph = scheduler.stage_builder, scheduler.graph
-    product, view, reader = _chain(graph)
-    assert builder.stage_of([product, view], "concurrent").key == (
-        builder.stage_of([product], "concurrent").key
-    )
-    apart = builder.stage([[product], [reader]], "concurrent")
-    assert builder.stage_of([product, view, reader], "concurrent").key != apart.key
+def test_a_concatenation_in_place_is_an_operator_like_others() -> None:
+    """It does nothing, either, but a stage that has it cannot be computed by row strips."""
+
+    def body(emit: Callable[..., relax.Var], x: relax.Expr) -> relax.Expr:
+        arms = [emit(conv(x, 16, seed=seed)) for seed in (0, 1)]
+        return emit(conv(emit(op.concat(arms, axis=1)), 16, seed=2))
+
+    scheduler = _scheduler(relax_module(body, (1, 16, 6, 6)))
+    builder = scheduler.stage_builder
+    (concat,) = (o.index for o in scheduler.graph.operators if o.kind == "concat")
+    assert builder.stage_of([concat], "concurrent").is_noop
+    assert _bundles(scheduler).homes[concat] == concat
+    producer = scheduler.graph.predecessors[concat][0]
+    alone = builder.stage_of([producer], "concurrent")
+    assert builder.stage_of([producer, concat], "concurrent").key != alone.key

@@ -456,10 +456,14 @@ class Scheduler:
 
     def _apart(self, candidate: Candidate) -> float | None:
         """Return the price of a stage's operators as stages of their own; None if it has one."""
-        if len(candidate.ops) == 1:
-            return None
-        alone = [Candidate((op,), "concurrent") for op in candidate.ops]
-        return float(self.cost.in_network(alone).sum())
+        return sum(self._alone[op] for op in candidate.ops) if len(candidate.ops) > 1 else None
+
+    @cached_property
+    def _alone(self) -> dict[int, float]:
+        """The price of each operator in the sequential schedule, which runs once to be priced."""
+        stages = list(sequential(self.graph.dag))
+        seconds = self.cost.in_network(stages).tolist()
+        return {stage.ops[0]: price for stage, price in zip(stages, seconds, strict=True)}
 
     def _strategy(self, candidate: Candidate) -> str:
         """Return a candidate's strategy: ``concurrent`` where nothing replaces its operators."""

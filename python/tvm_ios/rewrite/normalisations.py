@@ -154,7 +154,7 @@ def _rms_norm(found: Standardised) -> relax.Call | None:
     return relax.op.add(norm, relax.const(beta)) if beta.any() else norm
 
 
-def _of_row(found: Standardised, factor: np.ndarray) -> relax.Constant:
+def _of_row(found: Standardised, factor: np.ndarray) -> relax.Expr:
     """Return a factor of each element along the axes of the mean, which are the last ones."""
     first = found.axes[0]
     return relax.const(np.broadcast_to(factor[(0,) * first], found.shape[first:]).copy())

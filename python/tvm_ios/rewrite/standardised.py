@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors less their means over their standard deviations, in whatever order that is computed.
 
-Or whole tensors over the roots of the means of their squares.
+There is also the form without means: tensors over the roots of the means of their squares.
 """
 
 from __future__ import annotations

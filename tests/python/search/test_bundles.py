@@ -112,3 +112,12 @@ def test_a_concatenation_in_place_is_an_operator_like_others() -> None:
     producer = scheduler.graph.predecessors[concat][0]
     alone = builder.stage_of([producer], "concurrent")
     assert builder.stage_of([producer, concat], "concurrent").key != alone.key
+
+
+def test_a_stage_says_what_its_operators_take_apart() -> None:
+    """In the model of these prices each stage takes a second."""
+    schedule = _scheduler().search()
+    several = [stage for stage in schedule.stages if len(stage.operators) > 1]
+    assert several
+    assert all(stage.apart == len(stage.operators) for stage in several)
+    assert all(stage.apart is None for stage in schedule.stages if stage not in several)

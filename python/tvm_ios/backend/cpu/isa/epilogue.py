@@ -49,13 +49,8 @@ def store_results(
 
     Parameters
     ----------
-    epilogue : Epilogue
-    anchor : Expr
-        The anchor's result.
-    load : callable
-        ``load(i)`` returns tensor argument ``i``.
-    lanes : int
-        Elements of the vector.
+    epilogue, anchor, load, lanes
+        As for :func:`apply_epilogue`.
     buffers : sequence of buffers
         As many as there are results, and others before them.
     place : sequence of Expr
